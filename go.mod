@@ -1,0 +1,3 @@
+module maelys.dev/maelys
+
+go 1.26.0

@@ -1,0 +1,116 @@
+package mir
+
+// An Extent is which paths a [Region] or a [Hole] takes in, seen from its path.
+type Extent uint8
+
+// The extents.
+const (
+	ExtentExact   Extent = 1 // the path alone
+	ExtentTree    Extent = 2 // the path and everything beneath it
+	ExtentBeneath Extent = 3 // everything beneath the path, not the path
+)
+
+func (e Extent) String() string { return name("exact tree beneath", uint8(e)) }
+
+// contains reports whether the extent at path takes in q.
+func (e Extent) contains(path, q Path) bool {
+	switch e {
+	case ExtentExact:
+		return path == q
+	case ExtentTree:
+		return path.Contains(q)
+	case ExtentBeneath:
+		return path != q && path.Contains(q)
+	}
+	return false
+}
+
+// A Region is a set of paths: those in its extent, less its holes.
+type Region struct {
+	Path   Path
+	Extent Extent
+	Holes  []Hole
+}
+
+// A Hole is a part cut out of a [Region].
+type Hole struct {
+	Path   Path
+	Extent Extent
+}
+
+// Contains reports whether path is in the region.
+func (r Region) Contains(path Path) bool {
+	if !r.Extent.contains(r.Path, path) {
+		return false
+	}
+	for _, hole := range r.Holes {
+		if hole.Extent.contains(hole.Path, path) {
+			return false
+		}
+	}
+	return true
+}
+
+// A step is how the permission of a cell differs between two policies. Steps of
+// equal ends are no difference and count as equal to each other.
+type step struct{ before, after Permission }
+
+func (s step) same(t step) bool { return s == t || s.before == s.after && t.before == t.after }
+
+// A steppedRegion is a region of one step.
+type steppedRegion struct {
+	Region
+	step
+}
+
+// regionsOf joins neighbouring cells of one step to regions, as large as can be,
+// and returns those whose step is a difference. Each target adds at most two
+// regions and one hole.
+func regionsOf(targets []target, label func(*target) (at, beneath step)) []steppedRegion {
+	const none = -1
+	var regions []steppedRegion
+	open := func(path Path, extent Extent, s step) int {
+		if s.before == s.after {
+			return none
+		}
+		regions = append(regions, steppedRegion{Region{Path: path, Extent: extent}, s})
+		return len(regions) - 1
+	}
+	type inside struct {
+		region int // that the cell beneath a target belongs to
+		step   step
+	}
+	beneathOf := make([]inside, len(targets))
+	for i := range targets {
+		t := &targets[i]
+		outer := inside{region: none}
+		if t.parent >= 0 {
+			outer = beneathOf[t.parent]
+		}
+		at, beneath := label(t)
+		inner := outer
+		hole := Extent(0)
+		switch {
+		case at.same(outer.step) && beneath.same(outer.step):
+		case at.same(beneath):
+			hole = ExtentTree
+			inner = inside{open(t.path, ExtentTree, at), at}
+		case beneath.same(outer.step):
+			hole = ExtentExact
+			open(t.path, ExtentExact, at)
+		case at.same(outer.step):
+			hole = ExtentBeneath
+			inner = inside{open(t.path, ExtentBeneath, beneath), beneath}
+		default:
+			hole = ExtentTree
+			open(t.path, ExtentExact, at)
+			inner = inside{open(t.path, ExtentBeneath, beneath), beneath}
+		}
+		if hole != 0 && outer.region != none {
+			r := &regions[outer.region]
+			r.Holes = append(r.Holes, Hole{t.path, hole})
+		}
+		beneathOf[i] = inner
+	}
+	return regions
+}
