@@ -25,7 +25,7 @@ func NewHostname(name string) (Hostname, error) {
 		return r
 	}, name)
 	if !isHostname(lower) {
-		return Hostname{}, specErrorf(CodeInvalidHost, "%s: %q", hostnameFault(lower), name)
+		return Hostname{}, specErrorf(CodeInvalidHost, "%s: %.80q", hostnameFault(lower), name)
 	}
 	return Hostname{lower}, nil
 }

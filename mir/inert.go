@@ -112,3 +112,24 @@ func (c *covers) decide(r Rule, index int) (because int, ok bool) {
 	}
 	return 0, false
 }
+
+// Omissible returns the denies of p that leave their path writable where it does
+// not exist at the launch: they have [MissingSkip], nothing else denies the path
+// or needs it to exist, and a [Write] above it lets the command create it. The
+// result holds indices into [Policy.Rules], in order.
+func (p *Policy) Omissible() []int {
+	targets := targetsOf(p)
+	writable := make(map[Path]bool, len(targets))
+	for i := range targets {
+		if t := &targets[i]; t.of[0].at() == (cell{PermitNone, PermitReadWrite}) {
+			writable[t.path] = true
+		}
+	}
+	var found []int
+	for i, r := range p.rules {
+		if r.Access == Deny && r.Missing == MissingSkip && writable[r.Path] {
+			found = append(found, i)
+		}
+	}
+	return found
+}

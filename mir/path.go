@@ -96,9 +96,9 @@ func normalPath(root Root, path string) (string, *SpecError) {
 	absolute := strings.HasPrefix(path, "/")
 	switch {
 	case root == RootHost && !absolute:
-		return "", specErrorf(CodeInvalidPath, "an absolute path must begin with %q, found %q", "/", path)
+		return "", specErrorf(CodeInvalidPath, "an absolute path must begin with %.80q, found %.80q", "/", path)
 	case root != RootHost && absolute:
-		return "", specErrorf(CodeInvalidPath, "a path below %s must not begin with %q, found %q", root, "/", path)
+		return "", specErrorf(CodeInvalidPath, "a path below %s must not begin with %.80q, found %.80q", root, "/", path)
 	}
 	normal := make([]byte, 0, len(path))
 	for segment := range strings.SplitSeq(path, "/") {
@@ -106,7 +106,7 @@ func normalPath(root Root, path string) (string, *SpecError) {
 		case "", ".":
 			continue
 		case "..":
-			return "", specErrorf(CodeInvalidPath, "the path has a %q segment: %q", "..", path)
+			return "", specErrorf(CodeInvalidPath, "the path has a %.80q segment: %.80q", "..", path)
 		}
 		if absolute || len(normal) > 0 {
 			normal = append(normal, '/')

@@ -49,7 +49,7 @@ func scan(doc string) *DecodeError {
 
 func scanHeader(doc string) *DecodeError {
 	if start := doc[:min(len(doc), len(magic))]; !strings.HasPrefix(magic, start) {
-		return faultf(CodeBadMagic, 0, "expected a document that begins with %q, found %q", magic, start)
+		return faultf(CodeBadMagic, 0, "expected a document that begins with %.80q, found %.80q", magic, start)
 	}
 	if len(doc) > MaxDocument {
 		return faultf(CodeLimitExceeded, MaxDocument, "expected at most %d bytes, found more", MaxDocument)
@@ -145,14 +145,14 @@ func pathFault(root Root, path string, off int) *DecodeError {
 	if err != nil {
 		return faultf(CodeInvalidPath, off, "%s", err.Message)
 	}
-	return faultf(CodeNotCanonical, off, "expected the path in normal form, %q, found %q", normal, path)
+	return faultf(CodeNotCanonical, off, "expected the path in normal form, %.80q, found %.80q", normal, path)
 }
 
 // hostFault says why name is not a hostname in lower case.
 func hostFault(name string, off int) *DecodeError {
 	lower, err := NewHostname(name)
 	if err != nil {
-		return faultf(CodeInvalidHost, off, "%s: %q", hostnameFault(name), name)
+		return faultf(CodeInvalidHost, off, "%s: %.80q", hostnameFault(name), name)
 	}
-	return faultf(CodeNotCanonical, off, "expected the hostname in lower case, %q, found %q", lower, name)
+	return faultf(CodeNotCanonical, off, "expected the hostname in lower case, %.80q, found %.80q", lower, name)
 }
