@@ -225,7 +225,11 @@ func kindName(k jsontext.Kind) string {
 // word reads a string that must be one of words and returns its number from 1, or
 // 0 after reporting.
 func (r *reader) word(words []string) int {
-	text, offset, ok := r.string(didYouMean("", words))
+	hint := ""
+	if r.kind() != '"' {
+		hint = didYouMean("", words)
+	}
+	text, offset, ok := r.string(hint)
 	if !ok {
 		return 0
 	}

@@ -2,7 +2,10 @@ package mir_test
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -69,4 +72,74 @@ func BenchmarkRatioVerify(b *testing.B) {
 			}
 		},
 		func() { sha256.Sum256(doc) })
+}
+
+// overlapping returns two policies of n rules each whose trees share most of their
+// paths, with a third of the rules for the same targets.
+func overlapping(t testing.TB, n int) (a, b *mir.Policy) {
+	t.Helper()
+	build := func(shift int) *mir.Policy {
+		spec := mir.Spec{Mode: mir.ModeDirect, TreeConfinement: mir.Required}
+		for i := range n {
+			text := fmt.Sprintf("services/team-%02d/module-%04d", i%61, i)
+			if i%3 != 0 {
+				text += fmt.Sprintf("/src/part-%d", (i*7+shift)%11)
+			}
+			path, err := mir.NewPath(mir.RootWorkspace, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec.Rules = append(spec.Rules, mir.Rule{
+				Access:  mir.Access(1 + (i*5+shift)%3),
+				Path:    path,
+				Scope:   mir.Scope(1 + (i+shift)%2),
+				Missing: mir.Missing(1 + i%2),
+			})
+		}
+		p, err := mir.Build(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	return build(0), build(1)
+}
+
+// BenchmarkRatioAlgebra prints the milliseconds at 4096 rules, and how much more
+// the time grows from 512 rules than N log N does.
+func BenchmarkRatioAlgebra(b *testing.B) {
+	for _, op := range []struct {
+		name string
+		do   func(x, y *mir.Policy)
+	}{
+		{"restrict", func(x, y *mir.Policy) {
+			if _, err := mir.Restrict(x, y); err != nil {
+				var limit *mir.SpecError
+				if !errors.As(err, &limit) {
+					b.Fatal(err)
+				}
+			}
+		}},
+		{"compare", func(x, y *mir.Policy) { mir.Compare(x, y) }},
+	} {
+		first := 0.0
+		for _, n := range []int{512, 1024, 2048, 4096} {
+			x, y := overlapping(b, n)
+			b.Run(fmt.Sprintf("%s/%d", op.name, n), func(b *testing.B) {
+				for b.Loop() {
+					op.do(x, y)
+				}
+				took := float64(b.Elapsed().Nanoseconds()) / float64(b.N)
+				unit := took / (float64(n) * math.Log2(float64(n)))
+				if n == 512 {
+					first = unit
+					return
+				}
+				ratio.Print(os.Stdout, fmt.Sprintf("%s-%d/%s-512-by-NlogN", op.name, n, op.name), unit/first, 2)
+				if n == 4096 {
+					ratio.Print(os.Stdout, op.name+"-4096-milliseconds", took/1e6, 20)
+				}
+			})
+		}
+	}
 }

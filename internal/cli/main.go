@@ -1,0 +1,203 @@
+// Package cli is the maelys command: one file for each verb, and what they share.
+//
+// A verb reads its files, asks the packages mir and manifest, and returns a
+// result. How a result is shown, as text or as JSON, and which exit status it has
+// is decided in one place, so that every verb behaves alike.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit statuses, which the help text states too.
+const (
+	exitYes   = 0 // the answer is yes, or the work is done
+	exitNo    = 1 // refused, not canonical, widened
+	exitUsage = 2 // wrong use, a file that cannot be read or written
+)
+
+// Main runs the command with args, which do not include the program's name, and
+// returns its exit status. It writes nowhere but to stdout, stderr and the files
+// that args name.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	// Without this a reader that goes away ends the process with a signal; with it
+	// the write fails and is reported. Unlike Ignore it does not reach children.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+
+	a := &app{stdin: stdin, stdout: &checkedWriter{w: stdout}, stderr: stderr}
+	root := a.command()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	status := exitYes
+	if err != nil {
+		var done *statusError
+		if errors.As(err, &done) {
+			status = done.status
+		} else {
+			// The flags may not have been read as far as --json.
+			a.json = a.json || slices.Contains(args, "--json")
+			status = a.show(usageResult(err))
+		}
+	}
+	if err := a.stdout.err; err != nil {
+		fmt.Fprintf(stderr, "maelys: standard output cannot be written: %v\n", err)
+		return exitUsage
+	}
+	return status
+}
+
+// An app is one run of the command.
+type app struct {
+	stdin     io.Reader
+	stdout    *checkedWriter
+	stderr    io.Writer
+	json      bool
+	stdinRead bool
+}
+
+// A checkedWriter remembers the first error, so that no verb can overlook it.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checkedWriter) Write(b []byte) (int, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	n, err := c.w.Write(b)
+	c.err = err
+	return n, err
+}
+
+// A statusError ends the command with a status; everything has been said.
+type statusError struct{ status int }
+
+func (e *statusError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
+
+const about = `Maelys runs code that you do not trust with exactly the files, network and
+processes that a manifest grants it.
+
+A manifest is a small strict JSON file. It compiles to MIR, the one binary form
+of a decision, whose SHA-256 names it: the same policy, the same bytes, the same
+answer everywhere.`
+
+const exits = `Exit status: 0 yes; 1 no (refused, not canonical, widened); 2 wrong use, or a file
+that cannot be read or written.`
+
+const usage = `Usage:
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} VERB [flags] [ARG…]{{else}}{{.UseLine}}{{end}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{range $group := .Groups}}
+
+{{.Title}}{{range $.Commands}}{{if and (eq .GroupID $group.ID) (or .IsAvailableCommand (eq .Name "help"))}}
+  {{rpad .Name .NamePadding}}  {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
+
+Flags of every verb:
+{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
+`
+
+// A usageError is a command line that means nothing, with a hint what would.
+type usageError struct{ message, hint string }
+
+func (e *usageError) Error() string { return e.message }
+
+// command returns the whole command line.
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "maelys",
+		Short: "Runs code that you do not trust",
+		Long:  about + "\n\n" + exits,
+		Example: `  maelys init --for build
+  maelys compile maelys.json
+  maelys inspect maelys.mir`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			hint := hintHelp
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = fmt.Sprintf("did you mean %q?", near[0])
+			}
+			return &usageError{fmt.Sprintf("unknown verb %q", args[0]), hint}
+		},
+		SuggestionsMinimumDistance: 2,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.SetOut(a.stderr)
+			if err := cmd.Help(); err != nil {
+				return err
+			}
+			return &statusError{exitUsage}
+		},
+	}
+	root.SetUsageTemplate(usage)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{err.Error(), fmt.Sprintf("see %s --help", cmd.CommandPath())}
+	})
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON object on standard output")
+	for _, group := range []struct {
+		title string
+		verbs []*cobra.Command
+	}{
+		{"Write a policy:", []*cobra.Command{a.initVerb(), a.fmtVerb(), a.lintVerb(), a.schemaVerb()}},
+		{"Make it a decision:", []*cobra.Command{a.compileVerb(), a.verifyVerb(), a.digestVerb(), a.inspectVerb()}},
+		{"Compare decisions:", []*cobra.Command{a.diffVerb(), a.containsVerb(), a.restrictVerb()}},
+		{"This command:", []*cobra.Command{a.versionVerb(), a.completionVerb()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, verb := range group.verbs {
+			verb.GroupID = group.title
+			verb.DisableFlagsInUseLine = true
+			root.AddCommand(verb)
+		}
+	}
+	root.SetHelpCommandGroupID("This command:")
+	return root
+}
+
+// verb wraps what a verb does: its result is shown, and its status is the command's.
+func (a *app) verb(do func(args []string) *result) func(*cobra.Command, []string) error {
+	return func(_ *cobra.Command, args []string) error {
+		if status := a.show(do(args)); status != exitYes {
+			return &statusError{status}
+		}
+		return nil
+	}
+}
+
+// files returns a check that a verb has at least low and at most high arguments.
+func files(low, high int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if low <= len(args) && len(args) <= high {
+			return nil
+		}
+		want := fmt.Sprintf("%d arguments", low)
+		switch {
+		case high == 0:
+			want = "no argument"
+		case low == 1 && high == 1:
+			want = "one argument"
+		case low == 1:
+			want = "at least one argument"
+		}
+		return &usageError{fmt.Sprintf("expected %s, found %d", want, len(args)), "write " + cmd.UseLine()}
+	}
+}

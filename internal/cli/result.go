@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// A result is what a verb has to say. Its JSON form is the contract with programs:
+// "ok" comes first, and "diagnostics" are there exactly when it is false.
+type result struct {
+	OK          bool            `json:"ok"`
+	Diagnostics []diagnostic    `json:"diagnostics,omitempty"`
+	Files       []fileResult    `json:"files,omitempty"`
+	Inspection  json.RawMessage `json:"inspection,omitempty"`
+	Schema      json.RawMessage `json:"schema,omitempty"`
+	Comparison  *comparison     `json:"comparison,omitempty"`
+	Version     *versionInfo    `json:"version,omitempty"`
+	Script      string          `json:"script,omitempty"`
+
+	text string // for people, on standard output, unless --json is given
+	raw  []byte // instead of text and JSON, when the verb was told to write to "-"
+}
+
+// A fileResult is what became of one file that passed.
+type fileResult struct {
+	File     string `json:"file"`
+	Digest   string `json:"digest,omitempty"`
+	Output   string `json:"output,omitempty"`   // the file that was written
+	Changed  *bool  `json:"changed,omitempty"`  // fmt: whether the file was not canonical
+	Manifest string `json:"manifest,omitempty"` // fmt: the canonical text, when it is not written
+}
+
+// A diagnostic is one reason that something was refused, or could not be done.
+type diagnostic struct {
+	File    string  `json:"file"`
+	Code    string  `json:"code"`
+	Pointer *string `json:"pointer,omitempty"` // of a manifest
+	Offset  *int    `json:"offset,omitempty"`  // of MIR
+	Line    int     `json:"line,omitempty"`
+	Column  int     `json:"column,omitempty"`
+	Message string  `json:"message"`
+	Hint    string  `json:"hint"`
+
+	exit int
+	in   *input // for the source line; nil where there is none
+}
+
+// The codes that only the command has; all others are those of mir and manifest.
+const (
+	codeUsage       = "usage"             // the words of the command line are off
+	codeUnreadable  = "unreadable"        // a file cannot be read
+	codeUnwritable  = "unwritable"        // a file cannot be written
+	codeFormatting  = "not-formatted"     // a manifest is not in canonical form
+	codeWidened     = "widened"           // a policy permits more than another
+	codeInexpressed = "not-in-json"       // a policy that no manifest can say
+	codeTooLarge    = "limit-exceeded"    // a result that no policy can hold
+	hintHelp        = "see maelys --help" // where nothing better can be said
+)
+
+func usageResult(err error) *result {
+	var wrong *usageError
+	if errors.As(err, &wrong) {
+		return usagef(wrong.hint, "%s", wrong.message)
+	}
+	return failure(diagnostic{Code: codeUsage, Message: err.Error(), Hint: hintHelp, exit: exitUsage})
+}
+
+func usagef(hint, format string, args ...any) *result {
+	return failure(diagnostic{Code: codeUsage, Message: fmt.Sprintf(format, args...), Hint: hint, exit: exitUsage})
+}
+
+func failure(diagnostics ...diagnostic) *result { return &result{Diagnostics: diagnostics} }
+
+// add joins the result for one file to r, which is for several.
+func (r *result) add(one *result) {
+	r.Diagnostics = append(r.Diagnostics, one.Diagnostics...)
+	r.Files = append(r.Files, one.Files...)
+	r.text += one.text
+}
+
+// status returns the exit status of r.
+func (r *result) status() int {
+	status := exitYes
+	for _, d := range r.Diagnostics {
+		status = max(status, d.exit)
+	}
+	return status
+}
+
+// show prints r and returns its exit status.
+func (a *app) show(r *result) int {
+	status := r.status()
+	r.OK = status == exitYes
+	switch {
+	case a.json && (r.raw == nil || !r.OK):
+		var out bytes.Buffer
+		encoder := json.NewEncoder(&out)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(r); err != nil {
+			panic("maelys: internal error: a result always encodes: " + err.Error())
+		}
+		a.print(out.Bytes())
+	case r.raw != nil:
+		a.print(r.raw)
+	default:
+		a.print([]byte(r.text))
+		p := painter{color: colorful(a.stderr)}
+		for _, d := range r.Diagnostics {
+			fmt.Fprint(a.stderr, d.text(p))
+		}
+	}
+	return status
+}
+
+// print writes to standard output; Main reports what goes wrong.
+func (a *app) print(b []byte) { _, _ = a.stdout.Write(b) }
