@@ -132,7 +132,7 @@ func slowAbsent(t testing.TB, p *mir.Policy, path mir.Path) mir.Permission {
 func TestPermission(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	paths := universe(t)
-	for range 300 {
+	for range rounds(300) {
 		p := randomPolicy(t, random, 8)
 		for _, path := range paths {
 			if got, want := p.Permission(path), slowPermission(p, path, nil); got != want {
@@ -147,7 +147,7 @@ func TestPermission(t *testing.T) {
 func TestCompareIsExact(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	paths := universe(t)
-	for range 1000 {
+	for range rounds(1000) {
 		before, after := randomPolicy(t, random, 8), randomPolicy(t, random, 8)
 		c := mir.Compare(before, after)
 		for _, path := range paths {
@@ -252,7 +252,7 @@ func checkDestinations(t *testing.T, c mir.Comparison, before, after *mir.Policy
 func TestRestrictIsTheMinimum(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 12))
 	paths := universe(t)
-	for range 1000 {
+	for range rounds(1000) {
 		base, ceiling := randomPolicy(t, random, 8), randomPolicy(t, random, 8)
 		r, err := mir.Restrict(base, ceiling)
 		if err != nil {
@@ -367,7 +367,7 @@ func TestInertIsExact(t *testing.T) {
 			return slowPermission(a, path, nil) != slowPermission(b, path, nil)
 		})
 	}
-	for range 500 {
+	for range rounds(500) {
 		rules := randomPolicy(t, random, 6).Rules()
 		random.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
 		inert := mir.Inert(rules)

@@ -84,8 +84,7 @@ func hostnameFault(name string) string {
 	case strings.HasSuffix(name, "."):
 		return "a hostname must not end with a dot"
 	}
-	labels := strings.Split(name, ".")
-	for _, label := range labels {
+	for label := range strings.SplitSeq(name, ".") {
 		switch {
 		case label == "":
 			return "a hostname must not have an empty label"

@@ -13,9 +13,9 @@ import (
 
 const vectors = "../testdata/vectors"
 
-// readAll returns the files of a folder of vectors whose names end in suffix. A
+// readAll returns the MIR files of a folder of vectors. A
 // folder without any fails the test: a loader must never pass by running nothing.
-func readAll(t testing.TB, folder, suffix string) map[string][]byte {
+func readAll(t testing.TB, folder string) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
 	entries, err := os.ReadDir(filepath.Join(vectors, folder))
@@ -23,7 +23,7 @@ func readAll(t testing.TB, folder, suffix string) map[string][]byte {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		if strings.HasSuffix(entry.Name(), suffix) {
+		if strings.HasSuffix(entry.Name(), ".mir") {
 			files[entry.Name()] = read(t, folder, entry.Name())
 		}
 	}
@@ -44,7 +44,7 @@ func read(t testing.TB, folder, name string) []byte {
 
 func TestValidVectors(t *testing.T) {
 	for _, folder := range []string{"mir-valid", "manifest-valid"} {
-		for name, doc := range readAll(t, folder, ".mir") {
+		for name, doc := range readAll(t, folder) {
 			t.Run(name, func(t *testing.T) {
 				digest, err := mir.Verify(doc)
 				if err != nil {
@@ -64,7 +64,7 @@ func TestValidVectors(t *testing.T) {
 				if got := string(p.Inspect()); got != want {
 					t.Errorf("Inspect() = %s, want %s", got, want)
 				}
-				rebuilt, err := mir.Build(mir.Spec{p.Rules(), p.Mode(), p.Destinations(), p.TreeConfinement()})
+				rebuilt, err := mir.Build(mir.Spec{Rules: p.Rules(), Mode: p.Mode(), Destinations: p.Destinations(), TreeConfinement: p.TreeConfinement()})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -85,7 +85,7 @@ func TestInvalidVectors(t *testing.T) {
 	if err := json.Unmarshal(read(t, "mir-invalid", "index.json"), &index); err != nil {
 		t.Fatal(err)
 	}
-	if files := readAll(t, "mir-invalid", ".mir"); len(files) != len(index) {
+	if files := readAll(t, "mir-invalid"); len(files) != len(index) {
 		t.Errorf("%d files, %d of them in the index", len(files), len(index))
 	}
 	for _, v := range index {

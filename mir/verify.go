@@ -16,8 +16,8 @@ func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 //
 // It accepts exactly the bytes that some [Policy] encodes to, as [Decode] does,
 // but in one pass that builds no policy and allocates nothing. It does not
-// retain b. Every failure is a *[DecodeError] that names the first fault in byte
-// order.
+// retain b. Every failure is a *[DecodeError] that names the first fault: fields in
+// byte order, and the order of a record after its own fields.
 func Verify(b []byte) (Digest, error) {
 	if err := scan(viewOf(b)); err != nil {
 		return Digest{}, err

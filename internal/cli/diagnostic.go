@@ -56,10 +56,10 @@ func (d diagnostic) text(p painter) string {
 
 func (d diagnostic) place() string {
 	name := printable(d.File)
-	switch {
-	case d.File == "":
+	switch d.File {
+	case "":
 		return "maelys: "
-	case d.File == "-":
+	case "-":
 		name = "<stdin>"
 	}
 	switch {

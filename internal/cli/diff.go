@@ -170,10 +170,10 @@ func pathText(c mir.PathChange, step string) string {
 	}
 	const most = 3
 	for i, hole := range c.Region.Holes {
-		switch {
-		case i == most:
+		switch i {
+		case most:
 			return text + fmt.Sprintf(" and %d more", len(c.Region.Holes)-most)
-		case i == 0:
+		case 0:
 			text += "; except "
 		default:
 			text += ", "

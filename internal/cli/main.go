@@ -9,10 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -28,10 +25,7 @@ const (
 // returns its exit status. It writes nowhere but to stdout, stderr and the files
 // that args name.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	// Without this a reader that goes away ends the process with a signal; with it
-	// the write fails and is reported. Unlike Ignore it does not reach children.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-
+	reportBrokenPipes()
 	a := &app{stdin: stdin, stdout: &checkedWriter{w: stdout}, stderr: stderr}
 	root := a.command()
 	root.SetArgs(args)
@@ -41,8 +35,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := root.Execute()
 	status := exitYes
 	if err != nil {
-		var done *statusError
-		if errors.As(err, &done) {
+		if done, ok := errors.AsType[*statusError](err); ok {
 			status = done.status
 		} else {
 			// The flags may not have been read as far as --json.

@@ -60,8 +60,7 @@ const (
 )
 
 func usageResult(err error) *result {
-	var wrong *usageError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*usageError](err); ok {
 		return usagef(wrong.hint, "%s", wrong.message)
 	}
 	return failure(diagnostic{Code: codeUsage, Message: err.Error(), Hint: hintHelp, exit: exitUsage})
