@@ -30,8 +30,13 @@ func large(rules, size int) []byte {
 	return []byte(b.String())
 }
 
-func BenchmarkRatioCompile4096(b *testing.B) { compileAgainstValid(b, "compile-4096/json.Valid", large(4096, 90)) }
-func BenchmarkRatioCompile200(b *testing.B)  { compileAgainstValid(b, "compile-200/json.Valid", large(200, 60)) }
+func BenchmarkRatioCompile4096(b *testing.B) {
+	compileAgainstValid(b, "compile-4096/json.Valid", large(4096, 90))
+}
+
+func BenchmarkRatioCompile200(b *testing.B) {
+	compileAgainstValid(b, "compile-200/json.Valid", large(200, 60))
+}
 
 func compileAgainstValid(b *testing.B, name string, src []byte) {
 	if _, err := manifest.Compile(src); err != nil {

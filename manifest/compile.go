@@ -344,7 +344,7 @@ func hostHint(text string) string {
 	switch {
 	case strings.Contains(text, "*"):
 		return "wildcards are not supported; name each host"
-	case strings.HasSuffix(text, ".") && len(text) > 1:
+	case strings.HasSuffix(text, ".") && isHost(strings.TrimRight(text, ".")):
 		return fmt.Sprintf("write %q", strings.TrimRight(text, "."))
 	case bare != text && isHost(bare):
 		return fmt.Sprintf("write the name alone: %q", bare)

@@ -205,7 +205,7 @@ func (r *reader) expect(want jsontext.Kind, name, hint string) bool {
 }
 
 func kindName(k jsontext.Kind) string {
-	switch k {
+	switch byte(k) {
 	case 'n':
 		return "null"
 	case 't', 'f':
@@ -306,10 +306,7 @@ func (r *reader) duplicate(name string, offset int) {
 
 // member reads the name of the next member, or the end of the object.
 func (r *reader) member() (name string, offset int, more bool) {
-	switch r.kind() {
-	case 0:
-		return "", 0, false
-	case '}':
+	if k := r.kind(); k == 0 || k == '}' {
 		r.close()
 		return "", 0, false
 	}
@@ -337,10 +334,7 @@ func (r *reader) array(visit func()) (count, offset int, ok bool) {
 
 // element reports whether the array has another element, and reads its end if not.
 func (r *reader) element() bool {
-	switch r.kind() {
-	case 0:
-		return false
-	case ']':
+	if k := r.kind(); k == 0 || k == ']' {
 		r.close()
 		return false
 	}
@@ -350,7 +344,7 @@ func (r *reader) element() bool {
 // skip reads a value that has no meaning. Its size, depth and syntax count, and so
 // do members that come twice.
 func (r *reader) skip() {
-	switch r.kind() {
+	switch byte(r.kind()) {
 	case 0:
 	case '{':
 		r.open()
@@ -401,8 +395,7 @@ func (r *reader) syntax(err error) {
 	}
 	r.done = true
 	offset, at, message := len(r.src), r.at.String(), "the document ends before it is complete"
-	var fault *jsontext.SyntacticError
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		at = string(fault.JSONPointer)
 		if !errors.Is(fault.Err, io.ErrUnexpectedEOF) {
 			offset = min(int(fault.ByteOffset), len(r.src))
@@ -452,6 +445,8 @@ func syntaxHint(before, rest string) string {
 		return "JSON has true, false and null only"
 	case '0' <= c && c <= '9' && strings.HasSuffix(before, "0"):
 		return "numbers have no leading zeros"
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_', c == '$':
+		return "write names and strings in double quotes"
 	case c < ' ':
 		return fmt.Sprintf(`write control characters as escapes, \u%04x`, c)
 	}
