@@ -66,10 +66,12 @@ func (a *app) diff(name string, before, after *mir.Policy, failOnWiden bool) *re
 		b.WriteString("the same permissions; the digests differ because other rules say them, or some path must exist\n")
 	}
 	r.text = b.String()
-	if failOnWiden {
-		for _, c := range r.Comparison.Widened {
-			r.Diagnostics = append(r.Diagnostics, widened(name, c))
+	if n := len(r.Comparison.Widened); failOnWiden && n > 0 {
+		d := widened(name, r.Comparison.Widened[0])
+		if n > 1 {
+			d.Message = fmt.Sprintf("%d changes widen, the first: %s", n, d.Message)
 		}
+		r.Diagnostics = append(r.Diagnostics, d)
 	}
 	return r
 }

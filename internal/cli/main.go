@@ -80,11 +80,8 @@ type statusError struct{ status int }
 func (e *statusError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
 
 const about = `Maelys runs code that you do not trust with exactly the files, network and
-processes that a manifest grants it.
-
-A manifest is a small strict JSON file. It compiles to MIR, the one binary form
-of a decision, whose SHA-256 names it: the same policy, the same bytes, the same
-answer everywhere.`
+processes that a manifest grants it. A manifest is a small strict JSON file; it compiles
+to MIR, the one binary form of a decision, and the SHA-256 of MIR names the decision.`
 
 const exits = `Exit status: 0 yes; 1 no (refused, not canonical, widened); 2 wrong use, or a file
 that cannot be read or written.`
