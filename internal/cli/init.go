@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"maelys.dev/maelys/manifest"
+	"maelys.dev/maelys/mir"
 )
 
 //go:embed starters/*.json
@@ -47,9 +50,9 @@ func (a *app) init(purpose, out string) *result {
 		if p.name != purpose {
 			continue
 		}
-		data, err := starters.ReadFile("starters/" + p.name + ".json")
+		data, err := starter(p.name, out)
 		if err != nil {
-			panic("maelys: internal error: a starter is missing: " + err.Error())
+			panic("maelys: internal error: the starter " + p.name + ": " + err.Error())
 		}
 		if out == "-" {
 			return a.raw(data)
@@ -69,6 +72,29 @@ func (a *app) init(purpose, out string) *result {
 		}
 	}
 	return usagef("write --for build, test or agent", "unknown purpose %q", purpose)
+}
+
+// starter returns the starter manifest of a purpose. Where it would let the command
+// rewrite the manifest itself, to be written to the file out, it denies that file.
+func starter(purpose, out string) ([]byte, error) {
+	data, err := starters.ReadFile("starters/" + purpose + ".json")
+	if err != nil {
+		return nil, err
+	}
+	p, err := manifest.Compile(data)
+	if err != nil {
+		return nil, err
+	}
+	spec := mir.Spec{Rules: p.Rules(), Mode: p.Mode(), Destinations: p.Destinations(), TreeConfinement: p.TreeConfinement()}
+	for _, path := range pathsOf(out) {
+		if p.Permission(path) == mir.PermitReadWrite {
+			spec.Rules = append(spec.Rules, mir.Rule{Access: mir.Deny, Path: path, Scope: mir.Tree, Missing: mir.MissingError})
+		}
+	}
+	if p, err = mir.Build(spec); err != nil {
+		return nil, err
+	}
+	return manifest.Format(p)
 }
 
 // raw returns a result that is data itself, on standard output.

@@ -49,14 +49,15 @@ type diagnostic struct {
 
 // The codes that only the command has; all others are those of mir and manifest.
 const (
-	codeUsage       = "usage"             // the words of the command line are off
-	codeUnreadable  = "unreadable"        // a file cannot be read
-	codeUnwritable  = "unwritable"        // a file cannot be written
-	codeFormatting  = "not-formatted"     // a manifest is not in canonical form
-	codeWidened     = "widened"           // a policy permits more than another
-	codeInexpressed = "not-in-json"       // a policy that no manifest can say
-	codeTooLarge    = "limit-exceeded"    // a result that no policy can hold
-	hintHelp        = "see maelys --help" // where nothing better can be said
+	codeUsage          = "usage"             // the words of the command line are off
+	codeUnreadable     = "unreadable"        // a file cannot be read
+	codeUnwritable     = "unwritable"        // a file cannot be written
+	codeFormatting     = "not-formatted"     // a manifest is not in canonical form
+	codeWidened        = "widened"           // a policy permits more than another
+	codeInexpressed    = "not-in-json"       // a policy that no manifest can say
+	codeTooLarge       = "limit-exceeded"    // a result that no policy can hold
+	codeWritablePolicy = "writable-policy"   // a policy that the command could rewrite
+	hintHelp           = "see maelys --help" // where nothing better can be said
 )
 
 func usageResult(err error) *result {
