@@ -25,9 +25,9 @@ lint: ## gofmt, vet, staticcheck, golangci-lint, from tools/go.mod
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 
-wasip1: ## the tests of the pure packages as WebAssembly, in wazero
+wasip1: ## the tests of all that needs no kernel, as WebAssembly in wazero
 	$(GO) build -modfile=tools/go.mod -o bin/wazero github.com/tetratelabs/wazero/cmd/wazero
-	for p in mir manifest; do \
-		GOOS=wasip1 GOARCH=wasm $(GO) test -c -o bin/$$p.wasm ./$$p && \
-		bin/wazero run -mount=.:/src:ro -env PWD=/src/$$p bin/$$p.wasm -test.short || exit 1; \
+	tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && for p in mir manifest internal/cli; do \
+		GOOS=wasip1 GOARCH=wasm $(GO) test -c -o bin/test.wasm ./$$p && \
+		bin/wazero run -mount=.:/src:ro -mount="$$tmp":/tmp -env PWD=/src/$$p bin/test.wasm -test.short || exit 1; \
 	done

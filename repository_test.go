@@ -254,7 +254,7 @@ func TestDocuments(t *testing.T) {
 			if offset != len(dump) {
 				t.Errorf("docs/format.md: a line of the dump says offset %x, want %x", offset, len(dump))
 			}
-			for _, field := range strings.Fields(line[4:min(len(line), 35)]) {
+			for field := range strings.FieldsSeq(line[4:min(len(line), 35)]) {
 				var b byte
 				if _, err := fmt.Sscanf(field, "%02x", &b); err == nil && len(field) == 2 {
 					dump = append(dump, b)

@@ -132,7 +132,9 @@ func TestCompareAbsent(t *testing.T) {
 		// What is granted at or beneath the missing path is missing too.
 		{"a grant for the denied path", []string{"read .", "deny a"}, []string{"read .", "deny a skip", "write a skip"}, []string{"workspace:a tree none read absent"}},
 		{
-			"a grant between two denies", []string{"read .", "deny a"}, []string{"read .", "deny a skip", "write a/b skip", "deny a/b/c skip"},
+			"a grant between two denies",
+			[]string{"read .", "deny a"},
+			[]string{"read .", "deny a skip", "write a/b skip", "deny a/b/c skip"},
 			[]string{"workspace:a tree none read absent"},
 		},
 		{"missing of a grant", []string{"write a"}, []string{"write a skip"}, nil},
