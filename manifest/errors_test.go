@@ -225,6 +225,16 @@ func TestHints(t *testing.T) {
 			"not absolute", `"root": "workspace", "relative": "src"`, `"absolute": "src"`,
 			`begin with a slash, or write {"root": "workspace", "relative": …}`,
 		},
+		{"leading zero", "443", "0443", "numbers have no leading zeros"},
+		{"hexadecimal", "443", "0x1bb", "write numbers in plain decimal digits"},
+		{"digits in groups", "443", "4_43", "write numbers in plain decimal digits"},
+		{"short escape", `"src"`, `"\u12"`, `write escapes as \n, \t, \" or \\, or \u and four hexadecimal digits`},
+		{"half a character", `"src"`, `"\ud800"`, "write surrogates in pairs, or the character itself in UTF-8"},
+		{"no quotes", `"src"`, `src`, "write names and strings in double quotes"},
+		{"no quotes after a value", `"src"`, `"src" x`, ""},
+		{"form feed between values", `"src"`, "\f\"src\"", ""},
+		{"tab in a string", `"src"`, "\"s\trc\"", `write control characters as escapes, \u0009`},
+
 		{"word in capitals", `"required"`, `"REQUIRED"`, `did you mean "required"?`},
 		{"word like none", `"required"`, `"yes"`, `write "required" or "disabled"`},
 		{"the only word", `"tcp"`, `"https"`, `write "tcp"`},
@@ -235,6 +245,26 @@ func TestHints(t *testing.T) {
 			list := refused(t, []byte(src))
 			if last := list[len(list)-1]; last.Hint != tt.want {
 				t.Errorf("Compile(%.300q) = %v with hint %q, want %q", src, last, last.Hint, tt.want)
+			}
+		})
+	}
+}
+
+// TestSyntaxAlone has values that are cut off or no JSON: nothing but the syntax
+// error is reported of them.
+func TestSyntaxAlone(t *testing.T) {
+	for _, tt := range []struct{ name, old, text string }{
+		{"leading zero", "443", "0443"},
+		{"hexadecimal", "443", "0x1bb"},
+		{"no value", "443", ""},
+		{"cut literal", `"src"`, "nul"},
+		{"bracket instead of a rule", `"rules": [`, `"rules": [}`},
+		{"bracket after the end", `"required" }`, `"required" } } }`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			src := edit(t, strictBase, tt.old, tt.text)
+			if list := refused(t, []byte(src)); len(list) != 1 || list[0].Code != manifest.CodeSyntax {
+				t.Errorf("Compile(%.300q) = %v, want a syntax error alone", src, list)
 			}
 		})
 	}

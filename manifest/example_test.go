@@ -39,8 +39,8 @@ func ExampleCompile() {
 	}
 	// Output:
 	// b56d75a52caa6b56fc22be4c39aeb358e7479feb0479237ad4e5a0aa9818634a
-	// read minimal-runtime:
-	// read workspace:
+	// read minimal-runtime
+	// read workspace:.
 	// write workspace:build
 }
 
@@ -134,7 +134,7 @@ func ExampleLint() {
 		fmt.Printf("line %d: %s\n  %s\n", finding.Line, finding.Message, finding.Hint)
 	}
 	// Output:
-	// line 7: this read can never act: rule 0 grants write on workspace:, and grants add up
+	// line 7: this read can never act: rule 0 grants write on workspace:., and grants add up
 	//   remove it; to make a part read-only, grant write on the other parts
 	// line 8: whoever can connect to the Docker socket is root on this host
 	//   deny the socket, or grant a smaller tree

@@ -97,6 +97,13 @@ type linter struct {
 	policy *mir.Policy
 	rules  []mir.Rule // as in the source, before duplicates collapse
 	found  []found
+
+	answers map[place]bool // of denied
+}
+
+type place struct {
+	path mir.Path
+	tree bool
 }
 
 func (l *linter) add(rule int, code Code, hint, format string, args ...any) {
@@ -137,7 +144,7 @@ func (l *linter) inert() {
 				"this %s can never act: rule %d grants %s on %s, and grants add up", rule.Access, i.Because, because.Access, because.Path)
 		default:
 			l.add(i.Rule, CodeInertRule, "remove it",
-				"this rule adds nothing: rule %d says the same of %s", i.Because, because.Path)
+				"rule %d says the same of %s, so this one adds nothing", i.Because, because.Path)
 		}
 	}
 }
@@ -166,13 +173,12 @@ type hazard struct {
 }
 
 // hazards are in order of how much they give away: of several that one grant
-// holds, the first is named.
+// holds, the first is named. What is below /run counts below /var/run too.
 var hazards = []hazard{
 	{"/proc", true, CodeBroadGrant, "the host's /proc shows every process and its environment", "leave it out; a run has a private /proc"},
 	{"/sys", true, CodeBroadGrant, "/sys controls devices and the kernel", "leave it out, or name the one file that is read"},
 	{"/dev", true, CodeBroadGrant, "/dev holds disks, terminals and memory of the host", "leave it out; a run has a private /dev of harmless nodes"},
 	{"/run/docker.sock", false, CodeSocketGrant, "whoever can connect to the Docker socket is root on this host", "deny the socket, or grant a smaller tree"},
-	{"/var/run/docker.sock", false, CodeSocketGrant, "whoever can connect to the Docker socket is root on this host", "deny the socket, or grant a smaller tree"},
 	{"/run/podman", true, CodeSocketGrant, "the Podman socket starts containers outside the sandbox", "deny it, or grant a smaller tree"},
 	{"/run/containerd", true, CodeSocketGrant, "the containerd socket starts containers outside the sandbox", "deny it, or grant a smaller tree"},
 	{"/run/dbus", true, CodeSocketGrant, "D-Bus starts services outside the sandbox", "deny it, or grant a smaller tree"},
@@ -180,7 +186,6 @@ var hazards = []hazard{
 	{"/nix/var/nix/daemon-socket", true, CodeSocketGrant, "the Nix daemon builds outside the sandbox", "deny it, or grant a smaller tree"},
 	{"/tmp/.X11-unix", true, CodeSocketGrant, "whoever can connect to the X server reads every key that is typed", "deny it, or use the temp root"},
 	{"/run", false, CodeBroadGrant, "/run holds the sockets of the host's services", "name the files below it that are needed"},
-	{"/var/run", false, CodeBroadGrant, "/var/run holds the sockets of the host's services", "name the files below it that are needed"},
 }
 
 // agentFiles are the directories of a home whose sockets or keys act for a person.
@@ -188,6 +193,9 @@ var agentFiles = []string{".ssh", ".gnupg", ".docker", ".aws", ".kube"}
 
 // grant looks at one grant below the host root.
 func (l *linter) grant(index int, r mir.Rule) {
+	if l.denied(r.Path, true) {
+		return // it is inert, which is said elsewhere
+	}
 	text := r.Path.Text()
 	switch {
 	case text == "/" && r.Scope == mir.Tree:
@@ -207,26 +215,50 @@ func (l *linter) grant(index int, r mir.Rule) {
 		}
 		return
 	}
-	for _, h := range hazards {
-		at, err := mir.NewPath(mir.RootHost, h.path)
+	if i := slices.IndexFunc(hazards, func(h hazard) bool { return l.gives(r, h) }); i >= 0 {
+		l.add(index, hazards[i].code, hazards[i].hint, "%s", hazards[i].why)
+	}
+}
+
+// gives reports whether the grant r gives away what h names.
+func (l *linter) gives(r mir.Rule, h hazard) bool {
+	places := []string{h.path}
+	if strings.HasPrefix(h.path, "/run") {
+		places = append(places, "/var"+h.path) // on most hosts a link to it
+	}
+	for _, place := range places {
+		at, err := mir.NewPath(mir.RootHost, place)
 		if err != nil {
 			continue
 		}
-		holds := r.Path == at || r.Scope == mir.Tree && r.Path.Contains(at)
-		beneath := h.tree && at.Contains(r.Path)
-		if beneath && harmless(text) || !holds && !beneath {
-			continue
+		isSocket := h.code == CodeSocketGrant && !h.tree
+		switch {
+		case r.Scope == mir.Tree && r.Path.Contains(at), isSocket && r.Path == at:
+			if !l.denied(at, !isSocket) {
+				return true
+			}
+		case h.tree && r.Path != at && at.Contains(r.Path) && !harmless(r.Path.Text()):
+			return true
 		}
-		named := at
-		if beneath {
-			named = r.Path
-		}
-		if l.policy.Permission(named) == mir.PermitNone {
-			continue // a deny takes it out again
-		}
-		l.add(index, h.code, h.hint, "%s", h.why)
-		return
 	}
+	return false
+}
+
+// denied reports whether a deny takes a place out again: the tree there, or with
+// tree false at least the entry itself.
+func (l *linter) denied(at mir.Path, tree bool) bool {
+	key := place{at, tree}
+	answer, known := l.answers[key]
+	if !known {
+		answer = slices.ContainsFunc(l.rules, func(d mir.Rule) bool {
+			return d.Access == mir.Deny && (d.Scope == mir.Tree && d.Path.Contains(at) || !tree && d.Path == at)
+		})
+		if l.answers == nil {
+			l.answers = map[place]bool{}
+		}
+		l.answers[key] = answer
+	}
+	return answer
 }
 
 // isHomes reports whether a tree at text holds whole home directories.

@@ -66,6 +66,14 @@ func TestLintRules(t *testing.T) {
 		{"deny beneath deny", []string{deny("workspace:a"), deny("workspace:a/b")}, "inert-rule 6"},
 		{"same path below other roots", []string{read("workspace:a"), read("temp:a"), read("/a")}, ""},
 
+		{"entry of /proc denied, and not what is beneath", []string{read("/proc"), deny("/proc", exactly)}, "broad-grant 5"},
+		{"entry of a sockets' folder denied, and not what is beneath", []string{read("/run/podman"), deny("/run/podman", exactly)}, "socket-grant 5"},
+		{"socket denied by its entry", []string{read("/run/docker.sock"), deny("/run/docker.sock", exactly, orSkip)}, ""},
+		{"D-Bus below /var/run", []string{read("/var/run/dbus")}, "socket-grant 5"},
+		{"agents below /var/run", []string{read("/var/run/user/1000")}, "socket-grant 5"},
+		{"homes denied again", []string{read("/home"), deny("/home")}, "inert-rule 5"},
+		{"the entry /dev alone", []string{read("/dev", exactly)}, ""},
+
 		{"grant for two missings", []string{read("workspace:a", orSkip), read("workspace:a")}, "undecided-missing 6"},
 		{"deny for two missings", []string{deny("workspace:a", orSkip), deny("workspace:a")}, "undecided-missing 5"},
 		{"two missings of two scopes", []string{read("workspace:a", exactly), read("workspace:a", orSkip)}, "inert-rule 5"},
@@ -175,7 +183,7 @@ func TestLintMessages(t *testing.T) {
 		{
 			"said before",
 			[]string{other, read("workspace:a"), read("workspace:a/b")},
-			"this rule adds nothing: rule 1 says the same of workspace:a", "remove it",
+			"rule 1 says the same of workspace:a, so this one adds nothing", "remove it",
 		},
 		{
 			"other missing",

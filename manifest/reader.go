@@ -33,6 +33,7 @@ type reader struct {
 
 	at           pointer // of the value that is being read
 	pointerBytes int     // in errors
+	furthest     int     // the greatest offset in errors
 }
 
 func newReader(src []byte) *reader {
@@ -88,7 +89,7 @@ func (r *reader) reportAt(code Code, at pointer, offset int, hint, format string
 	if len(r.errors) == maxErrors || r.pointerBytes > 4*MaxSize {
 		if !r.done {
 			r.done = true
-			r.add(CodeLimitExceeded, "", offset, "mend the errors above first", fmt.Sprintf("more than %d errors, the rest is left out", len(r.errors)))
+			r.add(CodeLimitExceeded, "", max(offset, r.furthest), "mend the errors above first", fmt.Sprintf("more than %d errors, the rest is left out", len(r.errors)))
 		}
 		return
 	}
@@ -97,6 +98,7 @@ func (r *reader) reportAt(code Code, at pointer, offset int, hint, format string
 
 func (r *reader) add(code Code, pointer string, offset int, hint, message string) {
 	r.pointerBytes += len(pointer)
+	r.furthest = max(r.furthest, offset)
 	r.errors = append(r.errors, &Error{Code: code, Place: Place{Pointer: pointer, Offset: offset}, Message: message, Hint: hint})
 }
 
@@ -182,13 +184,16 @@ func (r *reader) string(hint string) (text string, offset int, ok bool) {
 	return r.unquote(raw, offset), offset, true
 }
 
-// number reads a number as written.
+// number reads a number as written. It returns false without a report for one that
+// something follows at once, such as 0443: that is bad syntax, as the next read finds.
 func (r *reader) number() (text string, offset int, ok bool) {
 	if !r.expect('0', "a number", "write it in plain digits, without quotes") {
 		return "", 0, false
 	}
 	raw, offset := r.scalar()
-	return string(raw), offset, !r.done
+	end := offset + len(raw)
+	whole := end == len(r.src) || strings.IndexByte(" \t\r\n,]}", r.src[end]) >= 0
+	return string(raw), offset, !r.done && whole
 }
 
 // expect reports and skips the next value unless it is of kind want.
@@ -197,9 +202,18 @@ func (r *reader) expect(want jsontext.Kind, name, hint string) bool {
 	if k == want {
 		return true
 	}
-	if k != 0 {
-		r.report(CodeWrongType, r.offset(), hint, "expected %s, found %s", name, kindName(k))
-		r.skip()
+	if k == 0 {
+		return false
+	}
+	// A bracket has a type at once, a scalar only once it has turned out to be one.
+	offset := r.offset()
+	bracket := k == '{' || k == '['
+	if bracket {
+		r.report(CodeWrongType, offset, hint, "expected %s, found %s", name, kindName(k))
+	}
+	r.skip()
+	if !bracket && !r.done {
+		r.report(CodeWrongType, offset, hint, "expected %s, found %s", name, kindName(k))
 	}
 	return false
 }
@@ -219,7 +233,7 @@ func kindName(k jsontext.Kind) string {
 	case '[':
 		return "an array"
 	}
-	return "the end"
+	return "a closing bracket"
 }
 
 // word reads a string that must be one of words and returns its number from 1, or
@@ -409,22 +423,34 @@ func (r *reader) syntax(err error) {
 		hint = "a manifest is a JSON object; maelys init writes one to start from"
 	case rest == "":
 		hint = "close every string, array and object"
-	case strings.HasPrefix(rest, `\u`):
+	case isSurrogate(rest):
 		message = "a surrogate escape without its other half"
 		hint = "write surrogates in pairs, or the character itself in UTF-8"
 	default:
-		hint = syntaxHint(strings.TrimRight(r.text[:offset], " \t\r\n"), rest)
+		hint = syntaxHint(r.text[:offset], rest, message)
 	}
 	r.add(CodeSyntax, at, offset, hint, message)
 }
 
+// isSurrogate reports whether text begins with the escape of half a character.
+func isSurrogate(text string) bool {
+	if len(text) < 4 || !strings.HasPrefix(text, `\u`) {
+		return false
+	}
+	return (text[2] == 'd' || text[2] == 'D') && strings.IndexByte("89abcdefABCDEF", text[3]) >= 0
+}
+
 // syntaxHint says what to write instead of rest, which is not empty and follows
-// before, where it is something that other formats allow.
-func syntaxHint(before, rest string) string {
-	next := strings.TrimLeft(rest[1:], " \t\r\n")
+// before, where it is something that other formats allow. The message is that of
+// the tokenizer.
+func syntaxHint(before, rest, message string) string {
+	const space = " \t\r\n"
+	last := strings.TrimRight(before, space)
+	next := strings.TrimLeft(rest[1:], space)
 	starts := func(prefixes ...string) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(rest, p) })
 	}
+	inNumber := before != "" && '0' <= before[len(before)-1] && before[len(before)-1] <= '9'
 	switch c := rest[0]; {
 	case starts("\xef\xbb\xbf"):
 		return "save the file as UTF-8 without a byte order mark"
@@ -433,9 +459,9 @@ func syntaxHint(before, rest string) string {
 	case starts("//", "/*", "#"):
 		return "JSON has no comments; remove it"
 	case c == ',' && (strings.HasPrefix(next, "}") || strings.HasPrefix(next, "]")),
-		(c == '}' || c == ']') && strings.HasSuffix(before, ","):
+		(c == '}' || c == ']') && strings.HasSuffix(last, ","):
 		return "remove the comma before the closing bracket"
-	case c == ',' && strings.HasSuffix(before, ","):
+	case c == ',' && strings.HasSuffix(last, ","):
 		return "remove one of the commas"
 	case c == '\'':
 		return "write strings in double quotes"
@@ -443,12 +469,18 @@ func syntaxHint(before, rest string) string {
 		return "JSON has no such number"
 	case starts("True", "False", "None", "undefined"):
 		return "JSON has true, false and null only"
-	case '0' <= c && c <= '9' && strings.HasSuffix(before, "0"):
+	case inNumber && '0' <= c && c <= '9':
 		return "numbers have no leading zeros"
-	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_', c == '$':
-		return "write names and strings in double quotes"
-	case c < ' ':
+	case inNumber && (c == '_' || c == 'x' || c == 'X'):
+		return "write numbers in plain decimal digits"
+	case strings.Contains(message, "escape"):
+		return `write escapes as \n, \t, \" or \\, or \u and four hexadecimal digits`
+	case c < ' ' && strings.Contains(message, "in string"):
 		return fmt.Sprintf(`write control characters as escapes, \u%04x`, c)
+	case strings.Contains(message, "at start of") || strings.Contains(message, "in literal"):
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c == '$' {
+			return "write names and strings in double quotes"
+		}
 	}
 	return ""
 }

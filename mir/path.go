@@ -40,13 +40,19 @@ func (p Path) Root() Root { return p.root }
 // below every other root, where "" is the root itself.
 func (p Path) Text() string { return p.text }
 
-// String returns root and path for people, such as "workspace:src/main.go".
-// Paths below the host root stand for themselves.
+// String returns root and path for people, such as "workspace:src/main.go". The
+// root itself is a dot, and minimal-runtime by name. Paths below the host root
+// stand for themselves.
 func (p Path) String() string {
-	if p.root == RootHost {
+	switch {
+	case p.root == RootHost:
 		return p.text
+	case p.text != "":
+		return p.root.String() + ":" + p.text
+	case p.root == RootRuntime:
+		return p.root.String()
 	}
-	return p.root.String() + ":" + p.text
+	return p.root.String() + ":."
 }
 
 // relative returns the path below its root without a leading slash, so that one

@@ -42,7 +42,7 @@ func scan(doc string) *DecodeError {
 		return err
 	}
 	if off != len(doc) {
-		return faultf(CodeTrailingBytes, off, "expected the end of the document, found %d more bytes", len(doc)-off)
+		return faultf(CodeTrailingBytes, off, "expected the end of the document at %d bytes, found %d", off, len(doc))
 	}
 	return nil
 }

@@ -20,11 +20,7 @@ and tree confinement.
 		Example: "  maelys contains company.mir project.json",
 		Args:    files(2, 2),
 		RunE: a.verb(func(args []string) *result {
-			boundary, failed := a.readPolicy(args[0])
-			if failed != nil {
-				return failed
-			}
-			candidate, failed := a.readPolicy(args[1])
+			boundary, candidate, failed := a.readPolicies(args[0], args[1])
 			if failed != nil {
 				return failed
 			}
@@ -35,8 +31,8 @@ and tree confinement.
 					text:  fmt.Sprintf("%s: within %s\n", printable(args[1]), printable(args[0])),
 				}
 			}
-			r := &result{Comparison: &comparison{Widened: changes(excess), Narrowed: []change{}}}
-			for _, c := range r.Comparison.Widened {
+			r := &result{Excess: changes(excess, true)}
+			for _, c := range r.Excess {
 				r.Diagnostics = append(r.Diagnostics, widened(args[1], c))
 			}
 			return r

@@ -55,13 +55,10 @@ func (d diagnostic) text(p painter) string {
 }
 
 func (d diagnostic) place() string {
-	name := printable(d.File)
-	switch d.File {
-	case "":
+	if d.File == "" {
 		return "maelys: "
-	case "-":
-		name = "<stdin>"
 	}
+	name := printable(d.File)
 	switch {
 	case d.Line > 0:
 		return fmt.Sprintf("%s:%d:%d: ", name, d.Line, d.Column)

@@ -26,11 +26,7 @@ are missing at the launch and created later, where a deny may have been left out
 		Example: "  maelys diff --fail-on-widen main.json branch.json",
 		Args:    files(2, 2),
 		RunE: a.verb(func(args []string) *result {
-			before, failed := a.readPolicy(args[0])
-			if failed != nil {
-				return failed
-			}
-			after, failed := a.readPolicy(args[1])
+			before, after, failed := a.readPolicies(args[0], args[1])
 			if failed != nil {
 				return failed
 			}
@@ -44,7 +40,7 @@ are missing at the launch and created later, where a deny may have been left out
 func (a *app) diff(name string, before, after *mir.Policy, failOnWiden bool) *result {
 	c := mir.Compare(before, after)
 	paint := painter{color: colorful(a.stdout.w)}
-	r := &result{Comparison: &comparison{Widened: changes(c.Widened), Narrowed: changes(c.Narrowed)}}
+	r := &result{Comparison: &comparison{Widened: changes(c.Widened, true), Narrowed: changes(c.Narrowed, false)}}
 	var b strings.Builder
 	for _, part := range []struct {
 		title string
@@ -108,15 +104,15 @@ type except struct {
 	Extent string `json:"extent"`
 }
 
-func changes(list []mir.Change) []change {
+func changes(list []mir.Change, widened bool) []change {
 	all := make([]change, 0, len(list))
 	for _, one := range list {
-		all = append(all, newChange(one))
+		all = append(all, newChange(one, widened))
 	}
 	return all
 }
 
-func newChange(one mir.Change) change {
+func newChange(one mir.Change, widened bool) change {
 	c := change{of: one}
 	switch one := one.(type) {
 	case mir.PathChange:
@@ -131,6 +127,9 @@ func newChange(one mir.Change) change {
 		c.Dimension, c.Before, c.After, c.Witness = "mode", one.Before.String(), one.After.String(), one.After.String()
 	case mir.DestinationChange:
 		c.Dimension, c.Before, c.After, c.Witness = "destination", "refused", "allowed", one.Destination.String()
+		if !widened {
+			c.Before, c.After = c.After, c.Before
+		}
 	case mir.ProcessChange:
 		c.Dimension, c.Before, c.After, c.Witness = "process", one.Before.String(), one.After.String(), one.After.String()
 	}

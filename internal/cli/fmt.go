@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"math"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +24,9 @@ With -w each manifest is replaced by its canonical form, whole or not at all. Wi
 		Example: "  maelys fmt -w policy.json\n  maelys fmt policy.mir >policy.json",
 		Args:    files(1, math.MaxInt),
 		RunE: a.verb(func(args []string) *result {
+			if write && check {
+				return usagef("write maelys fmt -w or maelys fmt --check", "-w and --check exclude each other")
+			}
 			if !write && !check && len(args) > 1 && !a.json {
 				return usagef("name one file, or use -w, --check or --json", "the manifests of %d files would run into each other", len(args))
 			}
@@ -31,7 +35,6 @@ With -w each manifest is replaced by its canonical form, whole or not at all. Wi
 	}
 	cmd.Flags().BoolVarP(&write, "write", "w", false, "replace the manifests")
 	cmd.Flags().BoolVar(&check, "check", false, "refuse manifests that are not in canonical form")
-	cmd.MarkFlagsMutuallyExclusive("write", "check")
 	return cmd
 }
 
@@ -47,6 +50,10 @@ func (a *app) format(in *input, write, check bool) *result {
 	changed := !bytes.Equal(text, in.data)
 	one := fileResult{File: in.name, Digest: p.Digest().String(), Changed: &changed}
 	switch {
+	case write && in.isMIR():
+		return failure(diagnostic{File: in.name, Code: codeUsage, Message: "-w would replace MIR by a manifest", Hint: "leave -w out and redirect the output", exit: exitUsage})
+	case check && in.isMIR():
+		return failure(diagnostic{File: in.name, Code: codeFormatting, Message: "this is MIR and not a manifest", Hint: "redirect the output of maelys fmt to a file", exit: exitNo})
 	case check && changed:
 		return failure(diagnostic{File: in.name, Code: codeFormatting, Message: "the file is not in canonical form", Hint: "maelys fmt -w writes it", exit: exitNo})
 	case check:
@@ -54,16 +61,15 @@ func (a *app) format(in *input, write, check bool) *result {
 	case !write:
 		one.Manifest = string(text)
 		return &result{Files: []fileResult{one}, text: string(text)}
-	case in.isMIR():
-		return failure(diagnostic{File: in.name, Code: codeUsage, Message: "-w would replace MIR by a manifest", Hint: "leave -w out and redirect the output", exit: exitUsage})
-	case in.name == "-":
-		return failure(diagnostic{File: in.name, Code: codeUsage, Message: "-w cannot write to standard input", Hint: "leave -w out", exit: exitUsage})
 	}
-	if changed {
-		if failed := output(in.name, text); failed != nil {
-			return failed
-		}
-		return &result{Files: []fileResult{one}, text: printable(in.name) + ": formatted\n"}
+	if info, err := os.Stat(in.name); in.name == "-" || err == nil && !info.Mode().IsRegular() {
+		return failure(diagnostic{File: in.name, Code: codeUsage, Message: "-w can replace regular files only", Hint: "leave -w out", exit: exitUsage})
 	}
-	return &result{Files: []fileResult{one}, text: passed(in)}
+	if !changed {
+		return &result{Files: []fileResult{one}, text: passed(in)}
+	}
+	if failed := output(in.name, text); failed != nil {
+		return failed
+	}
+	return &result{Files: []fileResult{one}, text: printable(in.name) + ": formatted\n"}
 }

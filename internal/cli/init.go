@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,18 +56,20 @@ func (a *app) init(purpose, out string) *result {
 		if out == "-" {
 			return a.raw(data)
 		}
-		if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
-			if err == nil {
-				err = fs.ErrExist
-			}
-			return failure(diagnostic{File: out, Code: codeUnwritable, Message: "the file cannot be made: " + cause(err).Error(), Hint: "name another one with -o", exit: exitUsage})
+		if out == "" {
+			return usagef("name a file with -o", "the output has no name")
 		}
-		if failed := output(out, data); failed != nil {
-			return failed
+		err = createFile(out, data)
+		if errors.Is(err, fs.ErrExist) {
+			return failure(diagnostic{File: out, Code: codeUnwritable, Message: "the file exists", Hint: "name another one with -o", exit: exitUsage})
 		}
+		if err != nil {
+			return unwritten(out, err)
+		}
+		shown := printable(out)
 		return &result{
 			Files: []fileResult{{File: out, Output: out}},
-			text:  fmt.Sprintf("%s: written; it %s\nNext: %s, then maelys lint %s\n", out, p.grants, p.edit, out),
+			text:  fmt.Sprintf("%s: written; it %s\nNext: %s, then maelys lint %s\n", shown, p.grants, p.edit, shown),
 		}
 	}
 	return usagef("write --for build, test or agent", "unknown purpose %q", purpose)

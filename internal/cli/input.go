@@ -85,6 +85,19 @@ func (a *app) readPolicy(name string) (*mir.Policy, *result) {
 	return in.policy()
 }
 
+// readPolicies reads two files, and says what is wrong with either.
+func (a *app) readPolicies(first, second string) (p, q *mir.Policy, failed *result) {
+	p, failed = a.readPolicy(first)
+	q, other := a.readPolicy(second)
+	switch {
+	case failed == nil:
+		failed = other
+	case other != nil:
+		failed.add(other)
+	}
+	return p, q, failed
+}
+
 // refused returns the diagnostics of an error of package mir or manifest.
 func (in *input) refused(err error) *result {
 	r := new(result)
@@ -97,7 +110,6 @@ func (in *input) refused(err error) *result {
 	}
 	var faults manifest.Errors
 	var fault *mir.DecodeError
-	var unsaid *manifest.FormatError
 	switch {
 	case errors.As(err, &faults):
 		for _, e := range faults {
@@ -114,10 +126,12 @@ func (in *input) refused(err error) *result {
 			d.Hint = "this looks like a manifest; maelys compile makes MIR of it"
 		}
 		add(d)
-	case errors.As(err, &unsaid):
-		add(diagnostic{Code: codeInexpressed, Message: unsaid.Message, Hint: "maelys inspect shows the policy in full"})
 	default:
-		add(diagnostic{Code: codeTooLarge, Message: err.Error()})
+		message := err.Error()
+		if unsaid, ok := errors.AsType[*manifest.FormatError](err); ok {
+			message = unsaid.Message
+		}
+		add(diagnostic{Code: codeInexpressed, Message: message, Hint: "maelys inspect shows the policy in full"})
 	}
 	return r
 }

@@ -76,11 +76,5 @@ func table(p *mir.Policy, paint painter) string {
 	return strings.Join(lines, "\n")
 }
 
-// shown returns a path for people: its root, and what is below it; the root itself
-// as a dot.
-func shown(p mir.Path) string {
-	if p.Text() == "" && p.Root() != mir.RootRuntime {
-		return p.String() + "."
-	}
-	return strings.TrimSuffix(printable(p.String()), ":")
-}
+// shown returns a path for people.
+func shown(p mir.Path) string { return printable(p.String()) }

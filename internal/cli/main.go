@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -124,13 +125,16 @@ func (a *app) command() *cobra.Command {
 				return nil
 			}
 			hint := hintHelp
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 && args[0] != "" && near[0] != args[0] {
 				hint = fmt.Sprintf("did you mean %q?", near[0])
 			}
 			return &usageError{fmt.Sprintf("unknown verb %q", args[0]), hint}
 		},
 		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.json {
+				return &usageError{"no verb is given", hintHelp}
+			}
 			cmd.SetOut(a.stderr)
 			if err := cmd.Help(); err != nil {
 				return err
@@ -140,7 +144,8 @@ func (a *app) command() *cobra.Command {
 	}
 	root.SetUsageTemplate(usage)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{err.Error(), fmt.Sprintf("see %s --help", cmd.CommandPath())}
+		message, _, _ := strings.Cut(err.Error(), ": strconv.") // Go's words say nothing more
+		return &usageError{message, fmt.Sprintf("see %s --help", cmd.CommandPath())}
 	})
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON object on standard output")
 	for _, group := range []struct {
@@ -159,7 +164,9 @@ func (a *app) command() *cobra.Command {
 			root.AddCommand(verb)
 		}
 	}
-	root.SetHelpCommandGroupID("This command:")
+	help := a.helpVerb()
+	help.GroupID, help.DisableFlagsInUseLine = "This command:", true
+	root.SetHelpCommand(help)
 	return root
 }
 
@@ -187,7 +194,30 @@ func files(low, high int) cobra.PositionalArgs {
 			want = "one argument"
 		case low == 1:
 			want = "at least one argument"
+		case low == 0:
+			want = fmt.Sprintf("at most %d arguments", high)
 		}
 		return &usageError{fmt.Sprintf("expected %s, found %d", want, len(args)), "write " + cmd.UseLine()}
+	}
+}
+
+func (a *app) helpVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [VERB]",
+		Short:   "Print what a verb does",
+		Example: "  maelys help compile",
+		Args:    files(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			verb := cmd.Root()
+			if len(args) > 0 {
+				found, rest, err := cmd.Root().Find(args)
+				if err != nil || len(rest) > 0 {
+					return &usageError{fmt.Sprintf("unknown verb %q", args[0]), hintHelp}
+				}
+				verb = found
+			}
+			verb.InitDefaultHelpFlag()
+			return verb.Help()
+		},
 	}
 }

@@ -247,7 +247,7 @@ func TestFailingStdin(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		stdin := io.MultiReader(strings.NewReader(smallManifest[:20]), failingReader{})
 		status := cli.Main(strings.Fields(args), stdin, &stdout, &stderr)
-		if want := "<stdin>: the file cannot be read: the pigeon is tired [unreadable]\n"; status != 2 || stderr.String() != want || stdout.Len() > 0 {
+		if want := "-: the file cannot be read: the pigeon is tired [unreadable]\n"; status != 2 || stderr.String() != want || stdout.Len() > 0 {
 			t.Errorf("maelys %s: status %d, standard output %q, standard error %q, want %q", args, status, stdout.String(), stderr.String(), want)
 		}
 	}
@@ -373,7 +373,7 @@ func TestDiagnosticsOfAnything(t *testing.T) {
 		}
 		return string(p.Bytes())
 	}()
-	place := regexp.MustCompile(`^<stdin>:(\d+):(\d+): `)
+	place := regexp.MustCompile(`^-:(\d+):(\d+): `)
 	refused := 0
 	for i := range 3000 {
 		src := []string{smallManifest, mir}[i%2]

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"maelys.dev/maelys/mir"
@@ -29,17 +32,21 @@ func (a *app) restrict(base, ceiling, out string) *result {
 	if out == "" {
 		return usagef("say where with -o", "the output has no name")
 	}
-	b, failed := a.readPolicy(base)
-	if failed != nil {
-		return failed
-	}
-	c, failed := a.readPolicy(ceiling)
+	b, c, failed := a.readPolicies(base, ceiling)
 	if failed != nil {
 		return failed
 	}
 	p, err := mir.Restrict(b, c)
 	if err != nil {
-		return (&input{name: base}).refused(err)
+		message := err.Error()
+		if fault, ok := errors.AsType[*mir.SpecError](err); ok {
+			message = fault.Message
+		}
+		return failure(diagnostic{
+			File: base, Code: codeTooLarge, exit: exitNo,
+			Message: fmt.Sprintf("what this and %s both permit is no policy: %s", ceiling, message),
+			Hint:    "remove denies that can never act; maelys lint names them",
+		})
 	}
 	if out == "-" {
 		return a.raw(p.Bytes())

@@ -16,6 +16,7 @@ type result struct {
 	Inspection  json.RawMessage `json:"inspection,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"`
 	Comparison  *comparison     `json:"comparison,omitempty"`
+	Excess      []change        `json:"excess,omitempty"` // contains: one change for each dimension
 	Version     *versionInfo    `json:"version,omitempty"`
 	Script      string          `json:"script,omitempty"`
 
@@ -94,7 +95,7 @@ func (a *app) show(r *result) int {
 	status := r.status()
 	r.OK = status == exitYes
 	switch {
-	case a.json && (r.raw == nil || !r.OK):
+	case a.json:
 		var out bytes.Buffer
 		encoder := json.NewEncoder(&out)
 		encoder.SetEscapeHTML(false)
