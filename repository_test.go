@@ -211,6 +211,17 @@ func TestREADME(t *testing.T) {
 
 	out, _, _ = maelys(t, "--help")
 	shows(t, readme, out, "--help")
+	examples := document(t, "mir/example_test.go") + document(t, "manifest/example_test.go")
+	snippets := blocks(readme, "go")
+	if len(snippets) == 0 {
+		t.Error("the README shows no Go")
+	}
+	for _, snippet := range snippets {
+		indented := "\t" + strings.ReplaceAll(strings.TrimSpace(snippet), "\n", "\n\t")
+		if !strings.Contains(examples, indented+"\n") {
+			t.Errorf("no example has these lines of the README:\n%s", snippet)
+		}
+	}
 	if n := strings.Count(readme, "\n"); n > 150 {
 		t.Errorf("the README has %d lines, nobody reads more than 150", n)
 	}
