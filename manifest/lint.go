@@ -30,7 +30,8 @@ type Finding struct {
 }
 
 // Lint returns what is odd about the manifest src, in source order. A manifest
-// that [Compile] refuses is refused with the same [Errors].
+// that [Compile] refuses is refused with the same [Errors]. Of more than a thousand
+// findings the rest is left out, and the last one says so, with [CodeLimitExceeded].
 func Lint(src []byte) ([]Finding, error) {
 	s := read(src)
 	if len(s.errors) > 0 {
@@ -97,6 +98,7 @@ type linter struct {
 	policy *mir.Policy
 	rules  []mir.Rule // as in the source, before duplicates collapse
 	found  []found
+	cut    bool // there was more to be found
 
 	answers map[place]bool // of denied
 }
@@ -107,6 +109,10 @@ type place struct {
 }
 
 func (l *linter) add(rule int, code Code, hint, format string, args ...any) {
+	if len(l.found) == maxErrors {
+		l.cut = true
+		return
+	}
 	l.found = append(l.found, found{Finding{Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}, rule})
 }
 
@@ -127,6 +133,11 @@ func (l *linter) all() {
 			"nothing guarantees that processes which outlive the command stay confined")
 	}
 	slices.SortStableFunc(l.found, func(a, b found) int { return a.rule - b.rule })
+	if l.cut {
+		last := l.found[len(l.found)-1].rule
+		message := fmt.Sprintf("more than %d findings, the rest is left out", maxErrors)
+		l.found = append(l.found, found{Finding{Code: CodeLimitExceeded, Message: message, Hint: "mend the ones above first"}, last})
+	}
 }
 
 func (l *linter) inert() {

@@ -340,3 +340,20 @@ func TestLintPolicy(t *testing.T) {
 		t.Errorf("LintPolicy of the policy that grants nothing = %v, want none", got)
 	}
 }
+
+// TestLintIsCut has more findings than are told.
+func TestLintIsCut(t *testing.T) {
+	const most = 1000
+	for _, rules := range []int{most, most + 1, 3 * most} {
+		src := lintSource(slices.Repeat([]string{read("/run/dbus")}, rules), noNetwork, "required")
+		findings, err := manifest.Lint([]byte(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Each rule but the first repeats it, and each gives the bus away.
+		last := findings[len(findings)-1]
+		if len(findings) != most+1 || last.Code != manifest.CodeLimitExceeded {
+			t.Errorf("%d rules: %d findings, the last is %+v; want %d and one that says that there are more", rules, len(findings), last, most)
+		}
+	}
+}

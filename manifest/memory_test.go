@@ -38,7 +38,7 @@ func TestMemory(t *testing.T) {
 		allow  = `{"formatVersion":2,"filesystem":{"default":"deny","rules":[]},"process":{"treeConfinement":"required"},"network":{"mode":"mediated","allow":[`
 		end    = "]}}"
 		most   = manifest.MaxSize - 1000
-		factor = 64
+		factor = 20
 	)
 	same := func(s string) func(int) string { return func(int) string { return s } }
 	numbered := func(format string) func(int) string { return func(i int) string { return fmt.Sprintf(format, i) } }

@@ -55,8 +55,15 @@ type step struct {
 	index int // -1 for a member
 }
 
+// decimals is enough for an index: no manifest has more elements than bytes.
+const decimals = len("1048576")
+
 func (p pointer) String() string {
-	var b []byte
+	size := 0
+	for _, s := range p {
+		size += 1 + max(len(s.name)+strings.Count(s.name, "~")+strings.Count(s.name, "/"), decimals)
+	}
+	b := make([]byte, 0, size)
 	for _, s := range p {
 		b = append(b, '/')
 		if s.index >= 0 {
@@ -86,7 +93,7 @@ func (r *reader) report(code Code, offset int, hint, format string, args ...any)
 }
 
 func (r *reader) reportAt(code Code, at pointer, offset int, hint, format string, args ...any) {
-	if len(r.errors) == maxErrors || r.pointerBytes > 4*MaxSize {
+	if len(r.errors) == maxErrors || r.pointerBytes > MaxSize {
 		if !r.done {
 			r.done = true
 			r.add(CodeLimitExceeded, "", max(offset, r.furthest), "mend the errors above first", fmt.Sprintf("more than %d errors, the rest is left out", len(r.errors)))
