@@ -28,6 +28,7 @@ const module = "maelys.dev/maelys"
 var rooms = []string{
 	"mir",
 	"manifest",
+	"plan",
 	"internal/cli",
 	"cmd/maelys",
 	"internal/ratio", // benchmarks only; imports nothing of the others and only tests import it
@@ -43,12 +44,14 @@ var forbidden = map[string]map[string]string{
 		"os": "pure: takes bytes", "net": "use net/netip", "syscall": "pure", "time": "pure: no clock", "math/rand/v2": "pure: no chance",
 		"encoding/json": "takes the last of two members and replaces bad UTF-8; use jsontext",
 	},
+	"plan": {"os": "sees a host through its Filesystem", "net": "use net/netip", "syscall": "pure", "time": "pure: no clock", "math/rand/v2": "pure: no chance"},
 }
 
 // unwanted are packages that no room may depend on, by way of others either.
 var unwanted = map[string]map[string]string{
 	"mir":      {"os/exec": "pure", "net": "pure", "net/http": "pure", "golang.org/x/sys/unix": "pure", "unsafe/cgo": "pure"},
 	"manifest": {"os/exec": "pure", "net": "pure", "net/http": "pure", "golang.org/x/sys/unix": "pure"},
+	"plan":     {"os/exec": "pure", "net": "pure", "net/http": "pure", "golang.org/x/sys/unix": "pure"},
 	"internal/cli": {
 		"net/http": "start-up time is a feature", "testing": "for tests only", "os/user": "start-up time is a feature",
 	},
