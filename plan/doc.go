@@ -6,5 +6,6 @@
 // every machine that looks.
 //
 // Resolution itself is being built. What is here is its ground: how a path is
-// followed through symbolic links.
+// followed through symbolic links, and which files it takes to load and start an
+// executable, which is what a policy calls minimal-runtime.
 package plan
