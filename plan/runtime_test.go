@@ -102,16 +102,23 @@ var machineHardware = sync.OnceValue(func() []string {
 	return names
 })
 
+// unavailable skips a test that this host cannot run, and fails it where nothing may
+// be skipped.
+func unavailable(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("MAELYS_REQUIRE_ALL") == "1" {
+		t.Fatalf("MAELYS_REQUIRE_ALL=1: "+format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
 func requireLoader(t *testing.T) {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
-		t.Skip("no loader of amd64 to compare with")
+		unavailable(t, "no loader of amd64 to compare with")
 	}
 	if err := exec.Command(glibcLoader, "--version").Run(); err != nil {
-		if os.Getenv("MAELYS_REQUIRE_ALL") == "1" {
-			t.Fatalf("expected %s to run: %v", glibcLoader, err)
-		}
-		t.Skipf("no loader to compare with: %v", err)
+		unavailable(t, "no loader to compare with: %v", err)
 	}
 }
 
@@ -234,7 +241,7 @@ func TestRuntimeOfThisMachine(t *testing.T) {
 		t.Fatalf("expected at least 200 dynamic executables, found %d", len(found))
 	}
 	if len(found) < 20 {
-		t.Skipf("expected at least 20 dynamic executables, found %d", len(found))
+		unavailable(t, "expected at least 20 dynamic executables, found %d", len(found))
 	}
 	var same, lacking, files atomic.Int64
 	var group sync.WaitGroup
@@ -263,7 +270,7 @@ func TestRuntimeOfThisMachine(t *testing.T) {
 func TestRuntimeBuilt(t *testing.T) {
 	requireLoader(t)
 	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("no gcc")
+		unavailable(t, "no gcc")
 	}
 	// build runs gcc line by line in a new directory.
 	build := func(t *testing.T, lines ...string) string {
@@ -284,10 +291,7 @@ func TestRuntimeBuilt(t *testing.T) {
 		cmd := exec.Command("/bin/sh", "-c", script)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
-			if os.Getenv("MAELYS_REQUIRE_ALL") == "1" {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			t.Skipf("%v\n%s", err, out)
+			unavailable(t, "%v\n%s", err, out)
 		}
 		return dir
 	}
@@ -626,7 +630,7 @@ func TestRuntimeInMemory(t *testing.T) {
 // TestEnvLine compares with the env of this machine.
 func TestEnvLine(t *testing.T) {
 	if out, _ := exec.Command("/usr/bin/env", "--version").Output(); !bytes.HasPrefix(out, []byte("env (GNU coreutils)")) {
-		t.Skip("no GNU env")
+		unavailable(t, "no GNU env")
 	}
 	for _, arg := range []string{
 		"py", "py -u", "-S py -u", `-S A=b\_C=d py -u`, `-vS -u HOME p\_y`, `-S "a b" c`, `-S 'a\'b' c`, `-S 'a\xb' c`, "-S a#b", "-S #c", "-S a #c",
@@ -763,7 +767,7 @@ func TestELFGreedy(t *testing.T) {
 func TestRuntimeSuffices(t *testing.T) {
 	requireLoader(t)
 	if os.Geteuid() != 0 {
-		t.Skip("only root may chroot")
+		unavailable(t, "only root may chroot")
 	}
 	scripts := t.TempDir()
 	for name, text := range map[string]string{
@@ -785,7 +789,7 @@ func TestRuntimeSuffices(t *testing.T) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			c, err := newWalker(machineFS{}).runtime(path, runtimeOptions{searchPath: []string{"/usr/bin", "/bin"}, hardware: machineHardware()})
 			if err != nil {
-				t.Skip(err)
+				unavailable(t, "%v", err)
 			}
 			root := t.TempDir()
 			put := func(path string) string {
