@@ -33,12 +33,12 @@ func lint(in *input) *result {
 	if failed != nil {
 		return failed
 	}
-	findings := manifest.LintPolicy(p)
-	if !in.isMIR() {
-		var err error
-		if findings, err = manifest.Lint(in.data); err != nil {
-			return in.refused(err)
-		}
+	var findings []manifest.Finding
+	var err error
+	if in.isMIR() {
+		findings = manifest.LintPolicy(p)
+	} else if findings, err = manifest.Lint(in.data); err != nil {
+		return in.refused(err)
 	}
 	r := new(result)
 	for _, f := range findings {

@@ -55,7 +55,10 @@ func writeFile(name string, data []byte) error {
 		return appendTo(name, data)
 	case err == nil:
 		return replace(name, data, func(file *os.File) error {
-			return errors.Join(file.Chmod(info.Mode().Perm()), os.Rename(file.Name(), name))
+			if err := file.Chmod(info.Mode().Perm()); err != nil {
+				return err // before the old file is gone
+			}
+			return os.Rename(file.Name(), name)
 		})
 	case errors.Is(err, fs.ErrNotExist):
 		return replace(name, data, func(file *os.File) error { return os.Rename(file.Name(), name) })
