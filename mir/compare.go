@@ -55,13 +55,7 @@ func (ProcessChange) isChange()     {}
 //
 // The time is N log N in the number of rules. The order is that of the paths.
 func Compare(before, after *Policy) Comparison {
-	var c Comparison
-	targets := targetsOf(before, after)
-	if len(targets) > 0 {
-		name := freshName(targets)
-		c.comparePaths(targets, name, false)
-		c.comparePaths(targets, name, true)
-	}
+	c := CompareRules(before.ruleSet(), after.ruleSet())
 	c.compareNetwork(before, after)
 	if b, a := before.TreeConfinement(), after.TreeConfinement(); b != a {
 		c.add(a == Disabled, ProcessChange{b, a})
@@ -69,14 +63,33 @@ func Compare(before, after *Policy) Comparison {
 	return c
 }
 
+// CompareRules is the part of [Compare] that is about paths, for rules that need not
+// be those of a policy: every change is a [PathChange].
+func CompareRules(before, after RuleSet) Comparison {
+	var c Comparison
+	targets := targetsOf(before, after)
+	if len(targets) > 0 {
+		name := freshName(targets)
+		c.comparePaths(targets, name, false)
+		c.comparePaths(targets, name, true)
+	}
+	return c
+}
+
 // Contains reports whether candidate permits nothing that boundary does not. If
-// it does, excess holds one [Change] for each dimension in which it goes beyond:
-// paths, paths that are absent at the launch, mode, destinations and tree
-// confinement.
+// it does, excess is what [Comparison.Excess] returns.
 func Contains(boundary, candidate *Policy) (contained bool, excess []Change) {
+	excess = Compare(boundary, candidate).Excess()
+	return len(excess) == 0, excess
+}
+
+// Excess returns of what widened one change for each dimension: paths, paths that
+// are absent at the launch, mode, destinations and tree confinement.
+func (c Comparison) Excess() []Change {
 	type dimension struct{ path, absent, mode, destination, process bool }
 	seen := map[dimension]bool{}
-	for _, change := range Compare(boundary, candidate).Widened {
+	var excess []Change
+	for _, change := range c.Widened {
 		var d dimension
 		switch change := change.(type) {
 		case PathChange:
@@ -93,7 +106,7 @@ func Contains(boundary, candidate *Policy) (contained bool, excess []Change) {
 			excess = append(excess, change)
 		}
 	}
-	return len(excess) == 0, excess
+	return excess
 }
 
 func (c *Comparison) add(widened bool, change Change) {
@@ -140,23 +153,20 @@ func (c *Comparison) compareNetwork(before, after *Policy) {
 // at paths that are created after the launch, and only where that matters.
 func (c *Comparison) comparePaths(targets []target, fresh string, absent bool) {
 	label := func(b, a cell) step {
-		switch {
-		case !absent:
-			return step{b.present, a.present}
-		case b.present == b.absent && a.present == a.absent:
+		s := step{b.present, a.present}
+		if absent {
+			if b.present == b.absent && a.present == a.absent {
+				return step{}
+			}
+			s = step{b.absent, a.absent}
+		}
+		if s.before == s.after {
 			return step{}
 		}
-		return step{b.absent, a.absent}
+		return s
 	}
-	regions := regionsOf(targets, func(t *target) (at, beneath step) {
-		b, a := &t.of[0], &t.of[1]
-		return label(b.at(), a.at()), label(b.beneath(), a.beneath())
-	})
-	for _, r := range regions {
-		change := PathChange{Region: r.Region, Before: r.before, After: r.after, IfAbsent: absent, Witness: r.Path}
-		if r.Extent == ExtentBeneath {
-			change.Witness = r.Path.join(fresh)
-		}
+	for _, r := range regionsOf(targets, label) {
+		change := PathChange{Region: r.Region, Before: r.before, After: r.after, IfAbsent: absent, Witness: r.witness(fresh)}
 		c.add(change.Before < change.After, change)
 	}
 }

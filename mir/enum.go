@@ -24,6 +24,8 @@ const (
 	RootWorkspace Root = 2 // the directory the command works on
 	RootTemp      Root = 3 // the directory for temporary files
 	RootHost      Root = 4 // the host's filesystem; its paths are absolute
+
+	rootResolved Root = 5 // where a host has found the path; in no policy, see ResolvedPath
 )
 
 // Scope is how far down a [Rule] reaches. The values are those on the wire; the
@@ -73,7 +75,7 @@ const (
 // The names are those of the manifest language, in order of value from 1.
 const (
 	accessNames  = "read write deny"
-	rootNames    = "minimal-runtime workspace temp host"
+	rootNames    = "minimal-runtime workspace temp host resolved"
 	scopeNames   = "exact tree"
 	missingNames = "error skip"
 	modeNames    = "none direct mediated"

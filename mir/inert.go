@@ -118,7 +118,7 @@ func (c *covers) decide(r Rule, index int) (because int, ok bool) {
 // or needs it to exist, and a [Write] above it lets the command create it. The
 // result holds indices into [Policy.Rules], in order.
 func (p *Policy) Omissible() []int {
-	targets := targetsOf(p)
+	targets := targetsOf(p.ruleSet())
 	writable := make(map[Path]bool, len(targets))
 	for i := range targets {
 		if t := &targets[i]; t.of[0].at() == (cell{PermitNone, PermitReadWrite}) {

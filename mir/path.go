@@ -33,19 +33,38 @@ func NewPath(root Root, path string) (Path, error) {
 	return Path{root, text}, nil
 }
 
+// ResolvedPath returns a path that a host has resolved, for a [RuleSet]. Its root is
+// none of the exported ones, so that no policy can hold it and it is never taken for
+// a path as written. It may have any length and need not be valid UTF-8, as on a
+// disk. A text that is not absolute and in normal form gives the zero Path.
+func ResolvedPath(text string) Path {
+	if !strings.HasPrefix(text, "/") || strings.IndexByte(text, 0) >= 0 {
+		return Path{}
+	}
+	for i := range len(text) {
+		if text[i] == '/' && len(text) > 1 && badSegment(text, i+1) {
+			return Path{}
+		}
+	}
+	return Path{rootResolved, text}
+}
+
 // Root returns the root that p is below.
 func (p Path) Root() Root { return p.root }
 
-// Text returns the path in normal form: absolute below [RootHost], relative
-// below every other root, where "" is the root itself.
+// absolute reports whether the text of paths below r begins with a slash.
+func (r Root) absolute() bool { return r == RootHost || r == rootResolved }
+
+// Text returns the path in normal form: absolute below [RootHost] and when it is
+// resolved, relative below every other root, where "" is the root itself.
 func (p Path) Text() string { return p.text }
 
 // String returns root and path for people, such as "workspace:src/main.go". The
-// root itself is a dot, and minimal-runtime by name. Paths below the host root
-// stand for themselves.
+// root itself is a dot, and minimal-runtime by name. Absolute paths stand for
+// themselves.
 func (p Path) String() string {
 	switch {
-	case p.root == RootHost:
+	case p.root.absolute():
 		return p.text
 	case p.text != "":
 		return p.root.String() + ":" + p.text
@@ -58,7 +77,7 @@ func (p Path) String() string {
 // relative returns the path below its root without a leading slash, so that one
 // rule of containment serves every root.
 func (p Path) relative() string {
-	if p.root == RootHost {
+	if p.root.absolute() {
 		return strings.TrimPrefix(p.text, "/")
 	}
 	return p.text

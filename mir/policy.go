@@ -92,7 +92,7 @@ func (s *Spec) check() *SpecError {
 		case !r.Access.valid():
 			return invalid("access", r.Access).in("Rules[%d].Access", i)
 		case !r.Path.root.valid():
-			return specErrorf(CodeInvalidPath, "the zero Path is not a path").in("Rules[%d].Path", i)
+			return specErrorf(CodeInvalidPath, "expected a path that a policy can hold, found the zero Path or a resolved one").in("Rules[%d].Path", i)
 		case !r.Scope.valid():
 			return invalid("scope", r.Scope).in("Rules[%d].Scope", i)
 		case !r.Missing.valid():

@@ -305,7 +305,7 @@ func TestHostnameForm(t *testing.T) {
 func TestNames(t *testing.T) {
 	for got, want := range map[string]string{
 		fmt.Sprint(mir.Read, mir.Write, mir.Deny, mir.Access(0), mir.Access(9)):                       "read write deny invalid(0) invalid(9)",
-		fmt.Sprint(mir.RootRuntime, mir.RootWorkspace, mir.RootTemp, mir.RootHost, mir.Root(5)):       "minimal-runtime workspace temp host invalid(5)",
+		fmt.Sprint(mir.RootRuntime, mir.RootWorkspace, mir.RootTemp, mir.RootHost, mir.Root(6)):       "minimal-runtime workspace temp host invalid(6)",
 		fmt.Sprint(mir.Exact, mir.Tree, mir.MissingError, mir.MissingSkip):                            "exact tree error skip",
 		fmt.Sprint(mir.ModeNone, mir.ModeDirect, mir.ModeMediated, mir.Required, mir.Disabled):        "none direct mediated required disabled",
 		fmt.Sprint(mir.PermitNone, mir.PermitRead, mir.PermitReadWrite, mir.ExtentBeneath):            "none read read-write beneath",

@@ -51,11 +51,9 @@ func (r Region) Contains(path Path) bool {
 	return true
 }
 
-// A step is how the permission of a cell differs between two policies. Steps of
-// equal ends are no difference and count as equal to each other.
+// A step is how the permission of a cell differs between two sets of rules. The zero
+// step is a cell that is of no interest.
 type step struct{ before, after Permission }
-
-func (s step) same(t step) bool { return s == t || s.before == s.after && t.before == t.after }
 
 // A steppedRegion is a region of one step.
 type steppedRegion struct {
@@ -64,13 +62,12 @@ type steppedRegion struct {
 }
 
 // regionsOf joins neighbouring cells of one step to regions, as large as can be,
-// and returns those whose step is a difference. Each target adds at most two
-// regions and one hole.
-func regionsOf(targets []target, label func(*target) (at, beneath step)) []steppedRegion {
+// and returns those of interest. Each target adds at most two regions and one hole.
+func regionsOf(targets []target, label func(b, a cell) step) []steppedRegion {
 	const none = -1
 	var regions []steppedRegion
 	open := func(path Path, extent Extent, s step) int {
-		if s.before == s.after {
+		if s == (step{}) {
 			return none
 		}
 		regions = append(regions, steppedRegion{Region{Path: path, Extent: extent}, s})
@@ -87,18 +84,19 @@ func regionsOf(targets []target, label func(*target) (at, beneath step)) []stepp
 		if t.parent >= 0 {
 			outer = beneathOf[t.parent]
 		}
-		at, beneath := label(t)
+		b, a := &t.of[0], &t.of[1]
+		at, beneath := label(b.at(), a.at()), label(b.beneath(), a.beneath())
 		inner := outer
 		hole := Extent(0)
 		switch {
-		case at.same(outer.step) && beneath.same(outer.step):
-		case at.same(beneath):
+		case at == outer.step && beneath == outer.step:
+		case at == beneath:
 			hole = ExtentTree
 			inner = inside{open(t.path, ExtentTree, at), at}
-		case beneath.same(outer.step):
+		case beneath == outer.step:
 			hole = ExtentExact
 			open(t.path, ExtentExact, at)
-		case at.same(outer.step):
+		case at == outer.step:
 			hole = ExtentBeneath
 			inner = inside{open(t.path, ExtentBeneath, beneath), beneath}
 		default:
@@ -113,4 +111,12 @@ func regionsOf(targets []target, label func(*target) (at, beneath step)) []stepp
 		beneathOf[i] = inner
 	}
 	return regions
+}
+
+// witness returns one path of the region; name is one that no target has.
+func (r Region) witness(name string) Path {
+	if r.Extent == ExtentBeneath {
+		return r.Path.join(name)
+	}
+	return r.Path
 }

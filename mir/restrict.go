@@ -1,5 +1,7 @@
 package mir
 
+import "slices"
+
 // Restrict returns the policy that permits what both base and ceiling permit:
 // on every path the smaller of the two permissions, the narrower network mode
 // with the destinations that both allow ([ModeNone] when no destination is left),
@@ -27,23 +29,34 @@ func Restrict(base, ceiling *Policy) (*Policy, error) {
 			spec.Mode = ModeNone
 		}
 	}
+	spec.Rules = RestrictRules(base.ruleSet(), ceiling.ruleSet()).Rules
+	return Build(spec)
+}
+
+// RestrictRules is the part of [Restrict] that is about paths, for rules that need
+// not be those of a policy.
+func RestrictRules(base, ceiling RuleSet) RuleSet {
+	var common RuleSet
 	targets := targetsOf(base, ceiling)
 	for i := range targets {
 		t := &targets[i]
 		var above Permission // what both grant above, by rules of the result
-		if t.parent >= 0 {
+		switch {
+		case t.of[0].fresh || t.of[1].fresh:
+			common.Fresh = append(common.Fresh, t.path)
+		case t.parent >= 0:
 			above = commonGrant(&targets[t.parent])
 		}
-		spec.Rules = t.appendCommon(spec.Rules, above)
+		common.Rules = t.appendCommon(common.Rules, above)
 	}
-	return Build(spec)
+	return common
 }
 
-// commonGrant returns what the tree rules of both policies grant at t.
+// commonGrant returns what the tree rules of both sets grant at t.
 func commonGrant(t *target) Permission { return min(t.of[0].grant, t.of[1].grant) }
 
-// appendCommon appends the rules for the path of t that a policy needs which
-// permits what both policies of t do, when its tree rules above grant above.
+// appendCommon appends the rules for the path of t that a set needs which
+// permits what both sets of t do, when its tree rules above grant above.
 func (t *target) appendCommon(rules []Rule, above Permission) []Rule {
 	firm := false // a deny that is never left out makes grants here pointless
 	for i := range t.of {
@@ -68,10 +81,10 @@ func (t *target) appendCommon(rules []Rule, above Permission) []Rule {
 	a, b := &t.of[0], &t.of[1]
 	tree := commonGrant(t)
 	if tree > above {
-		rules = append(rules, Rule{tree.access(), t.path, Tree, stricter(a.treeWants, b.treeWants)})
+		rules = append(rules, Rule{tree.access(), t.path, Tree, wanted(a.treeWants, b.treeWants)})
 	}
 	if exact := min(max(a.grant, a.exactGrant), max(b.grant, b.exactGrant)); exact > tree {
-		missing := stricter(stricter(a.exactMissing, b.exactMissing), stricter(a.treeWants, b.treeWants))
+		missing := wanted(a.exactMissing, b.exactMissing, a.treeWants, b.treeWants)
 		rules = append(rules, Rule{exact.access(), t.path, Exact, missing})
 	}
 	return rules
@@ -90,13 +103,14 @@ func (p Permission) access() Access {
 	return Deny
 }
 
-// stricter returns the one of two ways to treat a missing path that refuses more;
-// zero stands for no rule.
-func stricter(a, b Missing) Missing {
-	if a == 0 || b != 0 && b < a {
-		return b
+// wanted returns the strictest of some ways to treat a missing path; zero stands for
+// no rule. Where there is none at all the grant comes from above and ends at a fresh
+// path, which is there.
+func wanted(ways ...Missing) Missing {
+	if slices.Contains(ways, MissingError) || !slices.Contains(ways, MissingSkip) {
+		return MissingError
 	}
-	return a
+	return MissingSkip
 }
 
 func commonDestinations(a, b *Policy) []Destination {

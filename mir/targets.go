@@ -7,28 +7,44 @@ import (
 	"strings"
 )
 
-// The algebra works on the distinct paths that the rules of one or two policies
-// name, as a tree. Each such path splits off two cells, within which no rule
-// begins or ends, so that a permission is constant on each: the path itself, and
-// what is beneath it and not at or beneath a deeper named path.
+// The algebra works on the distinct paths that one or two sets of rules name, as a
+// tree. Each such path splits off two cells, within which no rule begins or ends, so
+// that a permission is constant on each: the path itself, and what is beneath it and
+// not at or beneath a deeper named path.
 
-// maxPolicies is how many policies one tree of targets can hold side by side.
-const maxPolicies = 2
+// A RuleSet is rules that need not be those of a policy, such as what a host has
+// resolved: their paths may be resolved ones, and there may be any number of them,
+// in any order.
+type RuleSet struct {
+	Rules []Rule
+
+	// Fresh are paths where something else begins than what lies around it, as at a
+	// mount point: grants of paths above do not reach them and what is beneath. Denies
+	// do.
+	Fresh []Path
+}
+
+// ruleSet returns the rules of p; they must not be changed.
+func (p *Policy) ruleSet() RuleSet { return RuleSet{Rules: p.rules} }
+
+// maxSets is how many sets of rules one tree of targets can hold side by side.
+const maxSets = 2
 
 // A target is one path that some rule names, with what holds there.
 type target struct {
 	path   Path
 	parent int // index of the nearest target above, -1 for none; always less than its own
-	of     [maxPolicies]standing
+	of     [maxSets]standing
 }
 
-// A standing is what one policy says of a target. The fields above the blank line
+// A standing is what one set of rules says of a target. The fields above the blank line
 // come from rules for this very path; those below include what is inherited.
 type standing struct {
 	exactGrant, treeGrant   Permission
 	exactDeny, treeDeny     denial
 	exactMissing, treeWants Missing // the stricter of the grants' Missing; zero without grants
 	mustExist               bool    // a rule at or beneath this path needs it to exist
+	fresh                   bool    // grants above the path do not reach it
 
 	grant  Permission // of the tree rules at and above the path
 	denied denial     // by the tree rules at and above the path
@@ -50,20 +66,23 @@ const (
 // and created later.
 type cell struct{ present, absent Permission }
 
-// targetsOf returns the targets of the policies as a tree in depth-first order.
-func targetsOf(policies ...*Policy) []target {
+// targetsOf returns the targets of the sets as a tree in depth-first order.
+func targetsOf(sets ...RuleSet) []target {
 	type named struct {
-		rule   Rule
-		policy int
+		rule Rule // only a path where it is a fresh one
+		set  int
 	}
 	total := 0
-	for _, p := range policies {
-		total += len(p.rules)
+	for _, s := range sets {
+		total += len(s.Rules) + len(s.Fresh)
 	}
 	all := make([]named, 0, total)
-	for i, p := range policies {
-		for _, r := range p.rules {
+	for i, s := range sets {
+		for _, r := range s.Rules {
 			all = append(all, named{r, i})
+		}
+		for _, p := range s.Fresh {
+			all = append(all, named{Rule{Path: p}, i})
 		}
 	}
 	slices.SortFunc(all, func(a, b named) int { return compareDepthFirst(a.rule.Path, b.rule.Path) })
@@ -79,7 +98,11 @@ func targetsOf(policies ...*Policy) []target {
 			targets = append(targets, target{path: n.rule.Path, parent: parent})
 			last++
 		}
-		targets[last].of[n.policy].add(n.rule)
+		if s := &targets[last].of[n.set]; n.rule.Access == 0 {
+			s.fresh = true
+		} else {
+			s.add(n.rule)
+		}
 	}
 	for i := len(targets) - 1; i >= 0; i-- {
 		if t := &targets[i]; t.parent >= 0 {
@@ -159,6 +182,9 @@ func (s *standing) inherit(above standing) {
 	// Where the policy is refused without the path, its denies are never left out.
 	if s.mustExist {
 		s.treeDeny, s.exactDeny = s.treeDeny.firm(), s.exactDeny.firm()
+	}
+	if s.fresh {
+		above.grant, above.absent = PermitNone, PermitNone
 	}
 	s.grant = max(above.grant, s.treeGrant)
 	s.denied = max(above.denied, s.treeDeny)
