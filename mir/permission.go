@@ -12,8 +12,8 @@ const (
 
 func (p Permission) String() string { return name("none read read-write", uint8(p)+1) }
 
-// grants returns what a rule with access a gives by itself.
-func (a Access) grants() Permission {
+// Grants returns what a rule with access a gives by itself.
+func (a Access) Grants() Permission {
 	switch a {
 	case Read:
 		return PermitRead
@@ -40,7 +40,7 @@ func (p *Policy) Permission(path Path) Permission {
 		if r.Access == Deny {
 			return PermitNone
 		}
-		best = max(best, r.Access.grants())
+		best = max(best, r.Access.Grants())
 	}
 	return best
 }

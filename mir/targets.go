@@ -164,7 +164,7 @@ func (s *standing) add(r Rule) {
 		deny, grant, wants = &s.exactDeny, &s.exactGrant, &s.exactMissing
 	}
 	if r.Access != Deny {
-		*grant = max(*grant, r.Access.grants())
+		*grant = max(*grant, r.Access.Grants())
 		if *wants != MissingError {
 			*wants = r.Missing
 		}

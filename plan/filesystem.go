@@ -45,5 +45,26 @@ type Identity struct {
 
 // String returns i for people.
 func (i Identity) String() string {
-	return fmt.Sprintf("%s %d:%d", i.Type, i.Device, i.Inode)
+	return fmt.Sprintf("%s %d:%d", i.kind(), i.Device, i.Inode)
+}
+
+// kind names the type of file that i is.
+func (i Identity) kind() string {
+	switch {
+	case i.Type == 0:
+		return "file"
+	case i.Type == fs.ModeDir:
+		return "directory"
+	case i.Type == fs.ModeSymlink:
+		return "symlink"
+	case i.Type&fs.ModeCharDevice != 0:
+		return "character device"
+	case i.Type&fs.ModeDevice != 0:
+		return "block device"
+	case i.Type == fs.ModeNamedPipe:
+		return "fifo"
+	case i.Type == fs.ModeSocket:
+		return "socket"
+	}
+	return "other"
 }

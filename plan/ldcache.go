@@ -133,6 +133,11 @@ func cacheHardwareNames(data []byte, order binary.ByteOrder, text func(uint32) (
 	return nil
 }
 
+// hasHardware reports whether what name stands for depends on the processor.
+func (c ldCache) hasHardware(name string) bool {
+	return slices.ContainsFunc(c[name], func(l cacheLibrary) bool { return l.hardware != "" })
+}
+
 // lookup returns the paths that the loader would take for name, the one that it
 // would prefer first. Only the first counts where the cache says which programs a
 // library is for; other machines' libraries are told apart by their ELF header.

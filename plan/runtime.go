@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // The limits that Linux puts on #! lines (binfmt_script).
@@ -27,8 +28,8 @@ const (
 
 // runtimeOptions are what the files alone do not say.
 type runtimeOptions struct {
-	searchPath []string // PATH, for env
-	hardware   []string // names of glibc-hwcaps, the best first
+	searchPath []string        // PATH, for env
+	hardware   func() []string // names of glibc-hwcaps, the best first; nil for none
 }
 
 // A runtimeFile is one file that a program cannot start without.
@@ -40,8 +41,9 @@ type runtimeFile struct {
 
 // A runtimeClosure is what it takes to load and start a program.
 type runtimeClosure struct {
-	files []runtimeFile // each once, by path
-	links []Link        // every symbolic link passed, each once, by path
+	files       []runtimeFile // each once, by path
+	links       []Link        // every symbolic link passed, each once, by path
+	directories []string      // left again by "..", each once, sorted
 }
 
 // A RuntimeError is why a program could not be started on this host.
@@ -72,7 +74,13 @@ func (e *RuntimeError) Unwrap() error { return e.Err }
 // the kernel and the loader would do with an empty environment but PATH. Every
 // failure is a *[RuntimeError].
 func (w *walker) runtime(executable string, o runtimeOptions) (*runtimeClosure, error) {
-	c := &closure{w: w, o: o, files: map[string]runtimeFile{}, links: map[Link]bool{}, images: map[string]*image{}}
+	c := &closure{
+		w: w, o: o, hardware: func() []string { return nil },
+		files: map[string]runtimeFile{}, links: map[Link]bool{}, directories: map[string]bool{}, images: map[string]*image{},
+	}
+	if o.hardware != nil {
+		c.hardware = sync.OnceValue(o.hardware)
+	}
 	started := map[string]bool{}
 	next := &program{path: executable, why: "the executable", search: o.searchPath}
 	for next != nil {
@@ -95,16 +103,18 @@ func (w *walker) runtime(executable string, o runtimeOptions) (*runtimeClosure, 
 	})
 	files := slices.Collect(maps.Values(c.files))
 	slices.SortFunc(files, func(a, b runtimeFile) int { return cmp.Compare(a.path, b.path) })
-	return &runtimeClosure{files: files, links: links}, nil
+	return &runtimeClosure{files, links, slices.Sorted(maps.Keys(c.directories))}, nil
 }
 
 // A closure is a runtimeClosure that grows.
 type closure struct {
-	w      *walker
-	o      runtimeOptions
-	files  map[string]runtimeFile
-	links  map[Link]bool
-	images map[string]*image // by path without links
+	w           *walker
+	o           runtimeOptions
+	hardware    func() []string // asks at most once, since finding out takes time at every start
+	files       map[string]runtimeFile
+	links       map[Link]bool
+	directories map[string]bool
+	images      map[string]*image // by path without links
 }
 
 // join adds what a path led to.
@@ -114,6 +124,9 @@ func (c *closure) join(r resolved, why string) {
 	}
 	for _, l := range r.links {
 		c.links[l] = true
+	}
+	for _, dir := range r.through {
+		c.directories[dir] = true
 	}
 }
 
@@ -706,8 +719,8 @@ func (l *loading) find(by *object, name string) (*object, error) {
 	inDirs := func(dirs []string) (*object, error) {
 		for _, dir := range dirs {
 			dir = strings.TrimRight(dir, "/")
-			if !l.musl {
-				for _, h := range l.c.o.hardware {
+			if !l.musl && l.hasHardware(dir) {
+				for _, h := range l.c.hardware() {
 					if o, err := try(dir + "/glibc-hwcaps/" + h + "/" + name); o != nil || err != nil {
 						return o, err
 					}
@@ -723,7 +736,11 @@ func (l *loading) find(by *object, name string) (*object, error) {
 	if o, err := inDirs(searched); o != nil || err != nil {
 		return o, err
 	}
-	for _, path := range l.cache.lookup(name, l.main.image, l.c.o.hardware) {
+	var hardware []string
+	if l.cache.hasHardware(name) {
+		hardware = l.c.hardware()
+	}
+	for _, path := range l.cache.lookup(name, l.main.image, hardware) {
 		if by.image.noDefault && slices.ContainsFunc(l.dirs, func(dir string) bool { return strings.HasPrefix(path, dir+"/") }) {
 			continue
 		}
@@ -738,6 +755,12 @@ func (l *loading) find(by *object, name string) (*object, error) {
 		searched = append(searched, l.dirs...)
 	}
 	return nil, fail("expected a library in " + strings.Join(searched, ":") + ", found none")
+}
+
+// hasHardware reports whether there may be libraries for some processors in dir.
+func (l *loading) hasHardware(dir string) bool {
+	_, err := l.c.w.resolve(dir + "/glibc-hwcaps")
+	return !isMissing(err)
 }
 
 // searchPath returns the directories that files name for what by needs.

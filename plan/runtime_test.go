@@ -157,7 +157,7 @@ func asLoader(t *testing.T, executable string) (*runtimeClosure, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := newWalker(machineFS{}).runtime(executable, runtimeOptions{hardware: machineHardware()})
+	c, err := newWalker(machineFS{}).runtime(executable, runtimeOptions{hardware: machineHardware})
 	want, missing := loaderSays(t, executable)
 	if missing != "" {
 		if err == nil {
@@ -599,7 +599,7 @@ func TestRuntimeInMemory(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c, err := newWalker(tt.files).runtime("/x", runtimeOptions{searchPath: []string{"/b1", "", "/b2"}, hardware: []string{"v4", "v3"}})
+			c, err := newWalker(tt.files).runtime("/x", runtimeOptions{searchPath: []string{"/b1", "", "/b2"}, hardware: func() []string { return []string{"v4", "v3"} }})
 			if tt.fails != "" {
 				var re *RuntimeError
 				if !errors.As(err, &re) || !strings.Contains(err.Error(), tt.fails) {
@@ -730,7 +730,7 @@ func TestRuntimeFlipped(t *testing.T) {
 			b[random.IntN(len(b))] ^= 1 << random.IntN(8)
 			files[path] = string(b)
 		}
-		_, err := newWalker(files).runtime("/x", runtimeOptions{searchPath: []string{"/b"}, hardware: []string{"v3"}})
+		_, err := newWalker(files).runtime("/x", runtimeOptions{searchPath: []string{"/b"}, hardware: func() []string { return []string{"v3"} }})
 		if err == nil {
 			good++
 			continue
@@ -787,7 +787,7 @@ func TestRuntimeSuffices(t *testing.T) {
 			continue
 		}
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			c, err := newWalker(machineFS{}).runtime(path, runtimeOptions{searchPath: []string{"/usr/bin", "/bin"}, hardware: machineHardware()})
+			c, err := newWalker(machineFS{}).runtime(path, runtimeOptions{searchPath: []string{"/usr/bin", "/bin"}, hardware: machineHardware})
 			if err != nil {
 				unavailable(t, "%v", err)
 			}

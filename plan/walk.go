@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -29,9 +30,10 @@ type Link struct {
 
 // A resolved path names an entry without passing any symbolic link.
 type resolved struct {
-	path  string
-	entry Entry
-	links []Link // passed on the way, in the order they were met
+	path    string
+	entry   Entry
+	links   []Link   // passed on the way, in the order they were met
+	through []string // directories that a ".." left again; they too must exist for the spelling to work
 }
 
 // A walker follows paths as the kernel does, and remembers what it has seen so
@@ -69,6 +71,7 @@ func (w *walker) look(path string) look {
 type PathError struct {
 	Path string // that was being followed
 	At   string // the component that failed, without links above it
+	Rest string // what was to be followed from there, with the targets of links put in; empty when At is the end
 	Err  error
 }
 
@@ -93,15 +96,17 @@ func isMissing(err error) bool {
 // failure is a *[PathError].
 func (w *walker) resolve(path string) (resolved, error) {
 	r := resolved{path: "/"}
+	rest := path
 	fail := func(at string, err error) (resolved, error) {
-		return resolved{links: r.links}, &PathError{Path: path, At: at, Err: err}
+		failed := &PathError{Path: path, At: at, Rest: strings.Trim(rest, "/"), Err: err}
+		return resolved{links: r.links, through: r.through}, failed
 	}
 	here := w.look("/")
 	if here.err != nil {
 		return fail("/", here.err)
 	}
-	rest := path
 	if len(rest) > maxTarget {
+		rest = ""
 		return fail(path, ErrNameTooLong)
 	}
 	for {
@@ -110,21 +115,23 @@ func (w *walker) resolve(path string) (resolved, error) {
 			r.entry = here.entry
 			return r, nil
 		}
-		component, after, slash := strings.Cut(rest, "/")
 		if here.entry.Type != fs.ModeDir {
 			return fail(r.path, ErrNotDirectory)
 		}
+		component, after, slash := strings.Cut(rest, "/")
+		rest = after
 		switch component {
 		case ".":
-			rest = after
 			continue
 		case "..":
+			if r.path != "/" && !slices.Contains(r.through, r.path) {
+				r.through = append(r.through, r.path)
+			}
 			r.path = parent(r.path)
 			here = w.look(r.path)
 			if here.err != nil {
 				return fail(r.path, here.err)
 			}
-			rest = after
 			continue
 		}
 		next := below(r.path, component)
@@ -136,7 +143,7 @@ func (w *walker) resolve(path string) (resolved, error) {
 			return fail(next, found.err)
 		}
 		if found.entry.Type != fs.ModeSymlink {
-			r.path, here, rest = next, found, after
+			r.path, here = next, found
 			if slash && here.entry.Type != fs.ModeDir {
 				return fail(next, ErrNotDirectory) // also for a slash at the very end
 			}

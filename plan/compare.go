@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"net/netip"
+	"slices"
+
+	"maelys.dev/maelys/mir"
+)
+
+// ruleSet returns the rules of p for the algebra of package mir.
+func (p *Plan) ruleSet() mir.RuleSet {
+	s := mir.RuleSet{Rules: make([]mir.Rule, len(p.rules)), Fresh: make([]mir.Path, len(p.fresh))}
+	for i, r := range p.rules {
+		s.Rules[i] = mir.Rule{Access: r.Access, Path: mir.ResolvedPath(r.Path), Scope: r.Scope, Missing: mir.MissingError}
+	}
+	for i, path := range p.fresh {
+		s.Fresh[i] = mir.ResolvedPath(path)
+	}
+	return s
+}
+
+// Diff says what changes when before is replaced by after. It is exact over absolute
+// paths: a path is in a region that changed, by some amount, exactly when
+// [Plan.Evaluate] gives two permissions for it. A destination that both allow, but at
+// other addresses, counts as a change of that destination. The time is N log N in the
+// number of rules.
+func Diff(before, after *Plan) mir.Comparison {
+	c := mir.CompareRules(before.ruleSet(), after.ruleSet())
+	limits := mir.Compare(before.limits, after.limits)
+	c.Widened = append(c.Widened, limits.Widened...)
+	c.Narrowed = append(c.Narrowed, limits.Narrowed...)
+	there := after.limits.Destinations()
+	for _, d := range before.limits.Destinations() {
+		if !slices.Contains(there, d) {
+			continue
+		}
+		b, a := before.reach(d), after.reach(d)
+		if !b.contains(a) {
+			c.Widened = append(c.Widened, mir.DestinationChange{Destination: d})
+		}
+		if !a.contains(b) {
+			c.Narrowed = append(c.Narrowed, mir.DestinationChange{Destination: d})
+		}
+	}
+	return c
+}
+
+// A reach is which addresses stand for a destination: the pinned one, or any that its
+// name has.
+type reach struct {
+	pin     netip.AddrPort
+	private bool // addresses of private networks too
+}
+
+func (p *Plan) reach(d mir.Destination) reach {
+	if i := slices.IndexFunc(p.at.pins, func(pin Pin) bool { return pin.Destination == d }); i >= 0 {
+		return reach{pin: p.at.pins[i].Address}
+	}
+	return reach{private: slices.Contains(p.at.allowPrivate, d.Host)}
+}
+
+// allows reports whether p itself lists a destination.
+func (p *Plan) allows(d mir.Destination) bool { return slices.Contains(p.limits.Destinations(), d) }
+
+// contains reports whether every address of s is one of r. A pinned address is within
+// what a name may have only when private ones are allowed too: it may be one itself.
+func (r reach) contains(s reach) bool {
+	return r == s || !r.pin.IsValid() && (r.private || !s.pin.IsValid() && !s.private)
+}
+
+// Contains reports whether candidate permits nothing that boundary does not. If it
+// does, excess holds one change for each dimension in which it goes beyond, with a
+// witness. It is as exact as [Diff].
+func Contains(boundary, candidate *Plan) (contained bool, excess []mir.Change) {
+	excess = Diff(boundary, candidate).Excess()
+	return len(excess) == 0, excess
+}
+
+// An Overlapping is what two plans both permit.
+type Overlapping struct {
+	Paths        []mir.Overlap
+	Destinations []mir.Destination // empty also when one of them may reach everything
+	Network      bool              // both may reach some destination
+}
+
+// Overlaps returns what both plans permit: regions of absolute paths, exactly, and
+// destinations. Commands that run side by side can meet there.
+func Overlaps(a, b *Plan) Overlapping {
+	o := Overlapping{Paths: mir.OverlapRules(a.ruleSet(), b.ruleSet())}
+	both, err := mir.Restrict(a.limits, b.limits)
+	if err != nil {
+		panic("plan: internal error: no rules are too many: " + err.Error())
+	}
+	o.Destinations, o.Network = both.Destinations(), both.Mode() != mir.ModeNone
+	return o
+}

@@ -1,0 +1,87 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// A Location is where a path leads.
+type Location struct {
+	Path   string // absolute and without links, for [Plan.Evaluate]
+	Exists bool   // false: something could be created there
+	Links  []Link // passed on the way
+}
+
+// Locate follows an absolute path as it would be followed inside the sandbox: through
+// the links of the host, and where the sandbox has directories of its own, through
+// what the plan puts there. A path that does not exist leads to where it would be
+// created. Any other failure is a *[PathError].
+func (p *Plan) Locate(host Filesystem, path string) (Location, error) {
+	found, err := newWalker(&view{host, p}).resolve(path)
+	if err == nil {
+		return Location{found.path, true, found.links}, nil
+	}
+	if broken, ok := errors.AsType[*PathError](err); ok && isMissing(err) {
+		return Location{broken.end(), false, found.links}, nil
+	}
+	return Location{Links: found.links}, err
+}
+
+// end returns where the path that e is about would be, if what is missing were
+// there: a ".." after that is taken as if it led back.
+func (e *PathError) end() string { return path.Join(e.At, e.Rest) }
+
+// A view is the host as a sandbox sees it.
+type view struct {
+	Filesystem
+	plan *Plan
+}
+
+// Lstat implements [Filesystem].
+func (v *view) Lstat(path string) (Entry, error) {
+	if !v.plan.Evaluate(path).Private {
+		return v.Filesystem.Lstat(path)
+	}
+	if _, ok := v.link(path); ok {
+		return Entry{Identity: Identity{Type: fs.ModeSymlink}}, nil
+	}
+	if from, to := v.plan.rulesAt(path); from < to {
+		return Entry{Identity: v.plan.rules[from].Identity}, nil
+	}
+	if v.holds(path) {
+		return Entry{Identity: Identity{Type: fs.ModeDir}}, nil
+	}
+	return Entry{}, fmt.Errorf("in the sandbox: %w", fs.ErrNotExist)
+}
+
+// Readlink implements [Filesystem].
+func (v *view) Readlink(path string) (string, error) {
+	if v.plan.Evaluate(path).Private {
+		target, _ := v.link(path)
+		return target, nil
+	}
+	return v.Filesystem.Readlink(path)
+}
+
+func (v *view) link(path string) (target string, ok bool) {
+	i, ok := slices.BinarySearchFunc(v.plan.links, path, func(l Link, path string) int { return strings.Compare(l.Path, path) })
+	if !ok {
+		return "", false
+	}
+	return v.plan.links[i].Target, true
+}
+
+// holds reports whether something of the plan lies beneath path.
+func (v *view) holds(path string) bool {
+	prefix := below(path, "")
+	i, _ := slices.BinarySearchFunc(v.plan.rules, prefix, func(r Rule, prefix string) int { return strings.Compare(r.Path, prefix) })
+	if i < len(v.plan.rules) && strings.HasPrefix(v.plan.rules[i].Path, prefix) {
+		return true
+	}
+	i, _ = slices.BinarySearchFunc(v.plan.links, prefix, func(l Link, prefix string) int { return strings.Compare(l.Path, prefix) })
+	return i < len(v.plan.links) && strings.HasPrefix(v.plan.links[i].Path, prefix)
+}
