@@ -34,6 +34,10 @@ type source struct {
 	rules []sourceRule
 	mode  sourceMode
 	tree  sourceTree
+
+	destinations []int // the offset of each, in the order of manifestReader.destinations
+	rulesOffset  int   // of the array
+	allowOffset  int   // of the array; 0 where there is none
 }
 
 type sourceRule struct {
@@ -52,6 +56,12 @@ type sourceTree struct {
 }
 
 func read(src []byte) *source {
+	s, _ := readAll(src)
+	return s
+}
+
+// readAll is read that also returns the destinations before duplicates collapse.
+func readAll(src []byte) (*source, []mir.Destination) {
 	s := new(source)
 	if len(src) > MaxSize {
 		s.errors = Errors{{
@@ -60,7 +70,7 @@ func read(src []byte) *source {
 			Message: fmt.Sprintf("a manifest may have %d bytes at most", MaxSize),
 		}}
 		s.locate(src[:MaxSize])
-		return s
+		return s, nil
 	}
 	m := &manifestReader{reader: newReader(src), source: s}
 	m.document()
@@ -68,7 +78,7 @@ func read(src []byte) *source {
 	m.build()
 	s.errors = m.errors.sorted()
 	s.locate(src)
-	return s
+	return s, m.destinations
 }
 
 func (s *source) locate(src []byte) {
@@ -84,8 +94,6 @@ type manifestReader struct {
 	*reader
 	source       *source
 	destinations []mir.Destination
-	rulesOffset  int // of the array, for its count
-	allowOffset  int
 }
 
 const pathForms = `write {"root": "workspace", "relative": …} or {"absolute": "/…"}`
@@ -141,7 +149,7 @@ func (m *manifestReader) filesystem() {
 		case "default":
 			m.word(defaultWords)
 		case "rules":
-			_, m.rulesOffset, _ = m.array(m.rule)
+			_, m.source.rulesOffset, _ = m.array(m.rule)
 		}
 	})
 }
@@ -271,7 +279,7 @@ func (m *manifestReader) network() {
 			mode = mir.Mode(m.word(modeWords))
 		case allowMember:
 			allowName = offset
-			count, m.allowOffset, isArray = m.array(m.destination)
+			count, m.source.allowOffset, isArray = m.array(m.destination)
 		}
 	})
 	if !ok || mode == 0 {
@@ -287,7 +295,7 @@ func (m *manifestReader) network() {
 		m.report(CodeMissingMember, offset, `add "allow", or write "mode": "none"`, `mode "mediated" needs the member "allow"`)
 	case mode == mir.ModeMediated && isArray && count == 0:
 		m.enter("allow")
-		m.report(CodeInvalidValue, m.allowOffset, `for no network write "mode": "none" without "allow"`, `"allow" must name at least one destination`)
+		m.report(CodeInvalidValue, m.source.allowOffset, `for no network write "mode": "none" without "allow"`, `"allow" must name at least one destination`)
 		m.leave()
 	}
 }
@@ -295,7 +303,7 @@ func (m *manifestReader) network() {
 func (m *manifestReader) destination() {
 	var d mir.Destination
 	failed := len(m.errors)
-	_, _, ok := m.object(allowShape, func(member, _ int) {
+	_, offset, ok := m.object(allowShape, func(member, _ int) {
 		switch allowShape.names[member] {
 		case "protocol":
 			m.word(protocolWords)
@@ -326,6 +334,7 @@ func (m *manifestReader) destination() {
 	})
 	if ok && len(m.errors) == failed {
 		m.destinations = append(m.destinations, d)
+		m.source.destinations = append(m.source.destinations, offset)
 	}
 }
 
@@ -408,9 +417,9 @@ func (m *manifestReader) build() {
 	_, message := specFault(err)
 	switch fault.Field {
 	case "Rules":
-		m.reportAt(CodeLimitExceeded, pointer{{"filesystem", -1}, {"rules", -1}}, m.rulesOffset, "", "%s", message)
+		m.reportAt(CodeLimitExceeded, pointer{{"filesystem", -1}, {"rules", -1}}, m.source.rulesOffset, "", "%s", message)
 	case "Destinations":
-		m.reportAt(CodeLimitExceeded, pointer{{"network", -1}, {"allow", -1}}, m.allowOffset, "", "%s", message)
+		m.reportAt(CodeLimitExceeded, pointer{{"network", -1}, {"allow", -1}}, m.source.allowOffset, "", "%s", message)
 	default:
 		m.reportAt(CodeLimitExceeded, nil, 0, "use fewer or shorter paths", "%s", message)
 	}

@@ -32,8 +32,9 @@ func (e *FormatError) Error() string {
 // which JSON has no form for, and a policy too large for [MaxSize] even so.
 func Format(p *mir.Policy) ([]byte, error) {
 	for i, r := range p.Rules() {
-		if r.Path.Root() == mir.RootRuntime && r.Path.Text() != "" {
-			return nil, &FormatError{i, fmt.Sprintf("a manifest can name minimal-runtime as a whole only, not %q below it", r.Path.Text())}
+		if err := sayable(r.Path); err != nil {
+			err.Rule = i
+			return nil, err
 		}
 	}
 	for _, pretty := range []bool{true, false} {
@@ -46,11 +47,38 @@ func Format(p *mir.Policy) ([]byte, error) {
 	return nil, &FormatError{-1, fmt.Sprintf("the manifest of this policy would be larger than %d bytes", MaxSize)}
 }
 
+// sayable returns why JSON has no form for a path, if it has none.
+func sayable(p mir.Path) *FormatError {
+	if p.Root() == mir.RootRuntime && p.Text() != "" {
+		return &FormatError{-1, fmt.Sprintf("a manifest can name minimal-runtime as a whole only, not %q below it", p.Text())}
+	}
+	return nil
+}
+
+// FormatRule returns r as it stands in a manifest, in one line. The failure is a
+// *[FormatError], for a path below minimal-runtime.
+func FormatRule(r mir.Rule) (string, error) {
+	if err := sayable(r.Path); err != nil {
+		return "", err
+	}
+	w := writer{pretty: true, inline: true}
+	w.rule(r)
+	return w.out.String(), nil
+}
+
+// FormatDestination returns d as it stands in a manifest, in one line.
+func FormatDestination(d mir.Destination) string {
+	w := writer{pretty: true, inline: true}
+	w.destination(d)
+	return w.out.String()
+}
+
 // A writer writes the JSON of a manifest. Everything it writes is fixed but for
 // strings and ports.
 type writer struct {
 	out    bytes.Buffer
 	pretty bool
+	inline bool // pretty, in one line
 }
 
 func (w *writer) policy(p *mir.Policy) {
@@ -204,6 +232,10 @@ func (w *writer) space() {
 }
 
 func (w *writer) line(depth int) {
+	if w.inline {
+		w.out.WriteByte(' ')
+		return
+	}
 	if !w.pretty {
 		return
 	}
