@@ -28,10 +28,10 @@ func Capabilities() []Capability {
 	return []Capability{FSRead, FSWrite, FSDeny, FSExactDirectory, NetworkNone, NetworkDirect, NetworkMediated, ProcessTree}
 }
 
-// A Requirement is a capability that a plan needs, and what needs it first.
+// A Requirement is a capability that a plan needs, and a rule that needs it.
 type Requirement struct {
 	Capability Capability
-	Rule       int // index in [Plan.Rules]; -1 when the network or the process policy needs it
+	Rule       int // index in [Plan.Rules] of the first one, with the host's files before the sandbox's own; -1 when the network or the process policy needs it
 
 	// Unenforceable says that no backend can hold this one: an exact rule that grants
 	// writing to a directory. Whoever may change a directory changes what is in it.
@@ -48,7 +48,15 @@ func (p *Plan) Requirements() []Requirement {
 		}
 	}
 	var impossible []Requirement
-	for i := range p.rules {
+	order := make([]int, 0, len(p.rules)) // the host's files first: they make better examples
+	for _, private := range []bool{false, true} {
+		for i := range p.rules {
+			if p.rules[i].Private == private {
+				order = append(order, i)
+			}
+		}
+	}
+	for _, i := range order {
 		r := &p.rules[i]
 		directory := r.Identity.Type == fs.ModeDir
 		if r.Access == mir.Deny {
@@ -67,7 +75,7 @@ func (p *Plan) Requirements() []Requirement {
 		if r.Access == mir.Write {
 			need(FSWrite, i)
 		}
-		if r.Scope == mir.Tree || !directory || p.beneath(r.Path) >= r.Access.Grants() || p.Evaluate(r.Path).Permission == mir.PermitNone {
+		if r.Scope == mir.Tree || !directory || p.beneath(r.Path) >= r.Access.Grants() {
 			continue
 		}
 		need(FSExactDirectory, i)

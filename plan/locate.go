@@ -11,9 +11,10 @@ import (
 
 // A Location is where a path leads.
 type Location struct {
-	Path   string // absolute and without links, for [Plan.Evaluate]
-	Exists bool   // false: something could be created there
-	Links  []Link // passed on the way
+	Path     string   // absolute and without links, for [Plan.Evaluate]
+	Exists   bool     // false: something could be created there
+	Identity Identity // of what is there; in a directory of the sandbox's own, its type alone
+	Links    []Link   // passed on the way
 }
 
 // Locate follows an absolute path as it would be followed inside the sandbox: through
@@ -23,10 +24,10 @@ type Location struct {
 func (p *Plan) Locate(host Filesystem, path string) (Location, error) {
 	found, err := newWalker(&view{host, p}).resolve(path)
 	if err == nil {
-		return Location{found.path, true, found.links}, nil
+		return Location{found.path, true, found.entry.Identity, found.links}, nil
 	}
 	if broken, ok := errors.AsType[*PathError](err); ok && isMissing(err) {
-		return Location{broken.end(), false, found.links}, nil
+		return Location{Path: broken.end(), Links: found.links}, nil
 	}
 	return Location{Links: found.links}, err
 }

@@ -113,7 +113,7 @@ func (r *resolver) roots(p *mir.Policy) {
 	for _, root := range r.host.RuntimeRoots {
 		found, err := r.absolute(root)
 		if err != nil {
-			r.fail(CodeHostContext, aboutHost, root, err, "", "expected a runtime root: %v", err)
+			r.fail(CodeHostContext, aboutHost, root, err, "", "expected a runtime root, found: %s", reason(err))
 			continue
 		}
 		r.record(found)
@@ -124,7 +124,7 @@ func (r *resolver) roots(p *mir.Policy) {
 	if r.host.Executable != "" && !needed[mir.RootRuntime] {
 		found, err := r.absolute(r.host.Executable)
 		if err != nil {
-			r.fail(CodeRuntime, aboutHost, r.host.Executable, err, "", "expected an executable: %v", err)
+			r.fail(CodeRuntime, aboutHost, r.host.Executable, err, "", "expected an executable, found: %s", reason(err))
 			return
 		}
 		r.record(found)
@@ -135,7 +135,7 @@ func (r *resolver) roots(p *mir.Policy) {
 // absolute follows a path of the host context.
 func (r *resolver) absolute(path string) (resolved, error) {
 	if !strings.HasPrefix(path, "/") {
-		return resolved{}, errors.New("expected an absolute path, found a relative one")
+		return resolved{}, errors.New("a relative path; expected an absolute one")
 	}
 	return r.w.resolve(path)
 }
@@ -144,7 +144,7 @@ func (r *resolver) directory(what, path string) string {
 	found, err := r.absolute(path)
 	switch {
 	case err != nil:
-		r.fail(CodeHostContext, aboutHost, path, err, "", "expected %s: %v", what, err)
+		r.fail(CodeHostContext, aboutHost, path, err, "", "expected %s, found: %s", what, reason(err))
 		return ""
 	case found.entry.Type != fs.ModeDir:
 		r.fail(CodeHostContext, aboutHost, path, nil, "", "expected %s, found a %s", what, found.entry.kind())
@@ -152,6 +152,14 @@ func (r *resolver) directory(what, path string) string {
 	}
 	r.record(found)
 	return found.path
+}
+
+// reason returns what err says beside the path that is shown with it.
+func reason(err error) string {
+	if broken, ok := errors.AsType[*PathError](err); ok {
+		return broken.reason()
+	}
+	return err.Error()
 }
 
 // network checks what the host context says of destinations.
@@ -259,7 +267,7 @@ func (r *resolver) follow(i int, rule mir.Rule, path, what, root string) (found 
 		r.missing(i, rule, path, broken, false)
 	default:
 		hint := "a path that cannot be looked at may be there: missing \"skip\" does not cover it"
-		r.fail(CodeUnresolvable, i, path, err, hint, "expected a path that can be followed to its end, found: %v", err)
+		r.fail(CodeUnresolvable, i, path, err, hint, "expected a path that can be followed to its end, found: %s", reason(err))
 	}
 	return found, false
 }
@@ -267,7 +275,7 @@ func (r *resolver) follow(i int, rule mir.Rule, path, what, root string) (found 
 // missing leaves out a rule whose path is not there, or refuses it.
 func (r *resolver) missing(i int, rule mir.Rule, path string, broken *PathError, private bool) {
 	if rule.Missing != mir.MissingSkip {
-		reason := broken.Error()
+		reason := broken.reason()
 		if private {
 			reason = "the private temp is empty when the command starts"
 		}
@@ -323,7 +331,7 @@ func (r *resolver) runtime(i int, rule mir.Rule) {
 		path := r.host.Executable
 		message := r.failed.Error()
 		if fault, ok := errors.AsType[*RuntimeError](r.failed); ok {
-			path, message = fault.Path, strings.TrimPrefix(message, fault.Path+": ")
+			path, message = fault.Path, strings.TrimLeft(strings.TrimPrefix(message, fault.Path), ",: ")
 		}
 		r.fail(CodeRuntime, i, path, r.failed, "", "%s", message)
 		return

@@ -75,11 +75,14 @@ type PathError struct {
 	Err  error
 }
 
-func (e *PathError) Error() string {
+func (e *PathError) Error() string { return e.Path + ": " + e.reason() }
+
+// reason is the error without the path that it is about.
+func (e *PathError) reason() string {
 	if e.At == e.Path {
-		return fmt.Sprintf("%s: %v", e.Path, e.Err)
+		return e.Err.Error()
 	}
-	return fmt.Sprintf("%s: at %s: %v", e.Path, e.At, e.Err)
+	return fmt.Sprintf("at %s: %v", e.At, e.Err)
 }
 
 // Unwrap returns the cause.

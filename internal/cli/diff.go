@@ -7,40 +7,91 @@ import (
 	"github.com/spf13/cobra"
 
 	"maelys.dev/maelys/mir"
+	"maelys.dev/maelys/plan"
 )
 
-const symbolicNote = "Each root is compared by itself: workspace, temp and host paths are taken for different\n" +
-	"files, although on a host one may lie in the other."
+const (
+	symbolicNote = `Each root is compared by itself: workspace, temp and host paths are taken for different
+files, although on a host one may lie in the other.`
+	resolvedNote = ` With --workspace both are
+resolved on this host first, as plan shows, and compared by absolute paths.`
+)
 
 func (a *app) diffVerb() *cobra.Command {
 	var failOnWiden bool
+	var at hostContext
 	cmd := &cobra.Command{
-		Use:   "diff [--fail-on-widen] BEFORE AFTER",
+		Use:   "diff [flags] BEFORE AFTER [-- COMMAND [ARG…]]",
 		Short: "Show what a change of policy widens and narrows",
 		Long: `Compares what two policies permit, manifests or MIR: the regions of each root, the
 destinations, the network mode and the tree confinement that AFTER permits and BEFORE
 does not, and the other way round, each with a witness. "if absent" means paths that
 are missing at the launch and created later, where a deny may have been left out.
 
-` + symbolicNote,
+` + symbolicNote + resolvedNote,
 		Example: "  maelys diff --fail-on-widen main.json branch.json",
-		Args:    files(2, 2),
-		RunE: a.verb(func(args []string) *result {
-			before, after, failed := a.readPolicies(args[0], args[1])
+		Args:    filesBeforeDash(2, 2),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.verb(func(args []string) *result {
+			pair, failed := a.readPair(cmd, args, &at)
 			if failed != nil {
 				return failed
 			}
-			return a.diff(args[1], before, after, failOnWiden)
-		}),
+			return a.diff(pair, failOnWiden)
+		})(cmd, args)
 	}
+	at.register(cmd)
 	cmd.Flags().BoolVar(&failOnWiden, "fail-on-widen", false, "exit with 1 when AFTER permits anything that BEFORE does not")
 	return cmd
 }
 
-func (a *app) diff(name string, before, after *mir.Policy, failOnWiden bool) *result {
-	c := mir.Compare(before, after)
+// A pair is two policies to compare, and what they mean on this host when that was
+// asked for.
+type pair struct {
+	name   string // of the second
+	first  *mir.Policy
+	second *mir.Policy
+
+	resolved [2]*plan.Plan // nil for a comparison of the policies alone
+	warnings []diagnostic
+}
+
+// readPair reads the two policies that a verb compares.
+func (a *app) readPair(cmd *cobra.Command, args []string, at *hostContext) (*pair, *result) {
+	args, command := splitDash(cmd, args)
+	first, p, failed := a.readSource(args[0])
+	second, q, other := a.readSource(args[1])
+	if failed = bothFailed(failed, other); failed != nil {
+		return nil, failed
+	}
+	both := &pair{name: args[1], first: p, second: q}
+	if at.workspace == "" {
+		if len(command) > 0 || at.temp != "" || len(at.runtimeRoots) > 0 || at.strict {
+			return nil, usagef("name the workspace with -w DIR", "policies are compared on a host only with --workspace")
+		}
+		return both, nil
+	}
+	before, after, failed := at.resolveBoth(first, second, p, q, command)
+	if failed != nil {
+		return nil, failed
+	}
+	both.resolved = [2]*plan.Plan{before, after}
+	both.warnings = append(first.about(before.Warnings()), second.about(after.Warnings())...)
+	return both, nil
+}
+
+func (p *pair) compare() mir.Comparison {
+	if p.resolved[0] == nil {
+		return mir.Compare(p.first, p.second)
+	}
+	return plan.Diff(p.resolved[0], p.resolved[1])
+}
+
+func (a *app) diff(p *pair, failOnWiden bool) *result {
+	c := p.compare()
 	paint := painter{color: colorful(a.stdout.w)}
-	r := &result{Comparison: &comparison{Widened: changes(c.Widened, true), Narrowed: changes(c.Narrowed, false)}}
+	r := &result{Comparison: &comparison{Widened: changes(c.Widened, true), Narrowed: changes(c.Narrowed, false)}, Warnings: p.warnings}
 	var b strings.Builder
 	for _, part := range []struct {
 		title string
@@ -56,14 +107,14 @@ func (a *app) diff(name string, before, after *mir.Policy, failOnWiden bool) *re
 	}
 	switch {
 	case b.Len() > 0:
-	case before.Digest() == after.Digest():
+	case p.first.Digest() == p.second.Digest():
 		b.WriteString("the same decision\n")
 	default:
 		b.WriteString("the same permissions; the digests differ because other rules say them, or some path must exist\n")
 	}
 	r.text = b.String()
 	if n := len(r.Comparison.Widened); failOnWiden && n > 0 {
-		d := widened(name, r.Comparison.Widened[0])
+		d := widened(p.name, r.Comparison.Widened[0])
 		if n > 1 {
 			d.Message = fmt.Sprintf("%d changes widen, the first: %s", n, d.Message)
 		}

@@ -19,8 +19,9 @@ const maxInput = max(manifest.MaxSize, mir.MaxDocument) + 1
 
 // An input is a file that has been read.
 type input struct {
-	name string // as given; "-" for standard input
-	data []byte
+	name   string // as given; "-" for standard input
+	data   []byte
+	source *manifest.Source // where its rules stand; only of a manifest, and only from readSource
 }
 
 // read returns the beginning of the named file, or why there is none.
@@ -54,7 +55,7 @@ func (a *app) read(name string) (*input, *result) {
 	case err != nil:
 		return fail("", "the file cannot be read: %v", cause(err))
 	}
-	return &input{name, data}, nil
+	return &input{name: name, data: data}, nil
 }
 
 // isMIR reports whether the file claims to be MIR. Everything else is taken for a
@@ -85,17 +86,37 @@ func (a *app) readPolicy(name string) (*mir.Policy, *result) {
 	return in.policy()
 }
 
+// readSource is readPolicy for verbs that point at the rules of the policy.
+func (a *app) readSource(name string) (*input, *mir.Policy, *result) {
+	in, failed := a.read(name)
+	if failed != nil {
+		return nil, nil, failed
+	}
+	if in.isMIR() {
+		p, failed := in.policy()
+		return in, p, failed
+	}
+	source, err := manifest.Parse(in.data)
+	if err != nil {
+		return nil, nil, in.refused(err)
+	}
+	in.source = source
+	return in, source.Policy(), nil
+}
+
+// places returns where rule i of the policy stands in the manifest.
+func (in *input) places(i int) []manifest.Place {
+	if in.source == nil {
+		return nil
+	}
+	return in.source.Rule(i)
+}
+
 // readPolicies reads two files, and says what is wrong with either.
 func (a *app) readPolicies(first, second string) (p, q *mir.Policy, failed *result) {
 	p, failed = a.readPolicy(first)
 	q, other := a.readPolicy(second)
-	switch {
-	case failed == nil:
-		failed = other
-	case other != nil:
-		failed.add(other)
-	}
-	return p, q, failed
+	return p, q, bothFailed(failed, other)
 }
 
 // refused returns the diagnostics of an error of package mir or manifest.

@@ -69,7 +69,12 @@ func table(p *mir.Policy, paint painter) string {
 		fmt.Fprintf(w, "  %d\t%s\t%s\t%s\t%s\n", i, r.Access, r.Scope, shown(r.Path), missing)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
-	lines := strings.SplitAfter(b.String(), "\n")
+	return trimLines(b.String())
+}
+
+// trimLines takes the spaces from the ends of lines, which a table leaves there.
+func trimLines(s string) string {
+	lines := strings.SplitAfter(s, "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(strings.TrimSuffix(lines[i], "\n"), " ")
 	}

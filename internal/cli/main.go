@@ -154,6 +154,7 @@ func (a *app) command() *cobra.Command {
 	}{
 		{"Write a policy:", []*cobra.Command{a.initVerb(), a.fmtVerb(), a.lintVerb(), a.schemaVerb()}},
 		{"Make it a decision:", []*cobra.Command{a.compileVerb(), a.verifyVerb(), a.digestVerb(), a.inspectVerb()}},
+		{"See what it means here:", []*cobra.Command{a.planVerb(), a.explainVerb()}},
 		{"Compare decisions:", []*cobra.Command{a.diffVerb(), a.containsVerb(), a.restrictVerb()}},
 		{"This command:", []*cobra.Command{a.versionVerb(), a.completionVerb()}},
 	} {
@@ -199,6 +200,29 @@ func files(low, high int) cobra.PositionalArgs {
 		}
 		return &usageError{fmt.Sprintf("expected %s, found %d", want, len(args)), "write " + cmd.UseLine()}
 	}
+}
+
+// filesBeforeDash is files for verbs that take a command after "--".
+func filesBeforeDash(low, high int) cobra.PositionalArgs {
+	check := files(low, high)
+	return func(cmd *cobra.Command, args []string) error {
+		dash := cmd.ArgsLenAtDash()
+		if dash < 0 {
+			return check(cmd, args)
+		}
+		if dash == len(args) {
+			return &usageError{"expected a command after --, found none", "write " + cmd.UseLine()}
+		}
+		return check(cmd, args[:dash])
+	}
+}
+
+// splitDash returns the arguments before "--", and the command after it.
+func splitDash(cmd *cobra.Command, args []string) (before, command []string) {
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		return args[:dash], args[dash:]
+	}
+	return args, nil
 }
 
 func (a *app) helpVerb() *cobra.Command {

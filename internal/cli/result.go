@@ -17,6 +17,9 @@ type result struct {
 	Schema      json.RawMessage `json:"schema,omitempty"`
 	Comparison  *comparison     `json:"comparison,omitempty"`
 	Excess      []change        `json:"excess,omitempty"` // contains: one change for each dimension
+	Answers     []answer        `json:"answers,omitempty"`
+	Plan        json.RawMessage `json:"plan,omitempty"`
+	Warnings    []diagnostic    `json:"warnings,omitempty"` // what --strict would refuse
 	Version     *versionInfo    `json:"version,omitempty"`
 	Script      string          `json:"script,omitempty"`
 
@@ -43,6 +46,9 @@ type diagnostic struct {
 	Column  int     `json:"column,omitempty"`
 	Message string  `json:"message"`
 	Hint    string  `json:"hint"`
+
+	Rule     *int   `json:"rule,omitempty"`     // of the policy, as inspect numbers them
+	HostPath string `json:"hostPath,omitempty"` // that it is about
 
 	exit int
 	in   *input // for the source line; nil where there is none
@@ -81,6 +87,17 @@ func (r *result) add(one *result) {
 	r.text += one.text
 }
 
+// bothFailed joins why two steps failed; nil stands for a step that did not.
+func bothFailed(first, second *result) *result {
+	if first == nil {
+		return second
+	}
+	if second != nil {
+		first.add(second)
+	}
+	return first
+}
+
 // status returns the exit status of r.
 func (r *result) status() int {
 	status := exitYes
@@ -110,6 +127,10 @@ func (a *app) show(r *result) int {
 		a.print([]byte(r.text))
 		p := painter{color: colorful(a.stderr)}
 		for _, d := range r.Diagnostics {
+			fmt.Fprint(a.stderr, d.text(p))
+		}
+		for _, d := range r.Warnings {
+			d.Message = "warning: " + d.Message
 			fmt.Fprint(a.stderr, d.text(p))
 		}
 	}

@@ -78,6 +78,7 @@ func TestScripts(t *testing.T) {
 			"exits":       exitsCmd,
 			"json":        jsonCmd,
 			"manifest":    manifestCmd,
+			"masked":      maskedCmd,
 			"mode":        modeCmd,
 			"readers":     readersCmd,
 			"sparse":      sparseCmd,
@@ -168,6 +169,10 @@ var readers = [][]string{
 	{"contains", "policy.mir", "FILE"},
 	{"restrict", "FILE", "policy.json", "-o", "unwanted"},
 	{"restrict", "policy.json", "FILE", "-o", "unwanted"},
+	{"plan", "FILE"},
+	{"explain", "FILE", "x"},
+	{"diff", "-w", ".", "FILE", "policy.json"},
+	{"contains", "-w", ".", "policy.json", "FILE"},
 }
 
 // The verbs that read no file.
@@ -323,6 +328,26 @@ func manifestCmd(ts *testscript.TestScript, neg bool, args []string) {
 	rules, err := strconv.Atoi(args[2])
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), bigManifest(args[1], rules, 8), 0o666))
+}
+
+// maskedCmd writes what the last command has printed to files, with what differs from
+// host to host replaced: $WORK, plan digests, device and inode numbers.
+func maskedCmd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: masked STDOUT STDERR")
+	}
+	work, err := filepath.EvalSymlinks(ts.Getenv("WORK"))
+	ts.Check(err)
+	mask := strings.NewReplacer(ts.Getenv("WORK"), "$WORK", work, "$WORK")
+	numbers := regexp.MustCompile(`("device"|"inode"): \d+`)
+	columns := regexp.MustCompile(`(\S) {2,}`)
+	digests := regexp.MustCompile(`(plan +|"planDigest": ")[0-9a-f]{64}`)
+	for i, stream := range []string{"stdout", "stderr"} {
+		text := mask.Replace(ts.ReadFile(stream))
+		text = columns.ReplaceAllString(text, "$1  ") // as wide as $WORK is long
+		text = digests.ReplaceAllString(numbers.ReplaceAllString(text, "${1}: 0"), "${1}DIGEST")
+		ts.Check(os.WriteFile(ts.MkAbs(args[i]), []byte(text), 0o666))
+	}
 }
 
 // modeCmd checks the permissions of a file.

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"maelys.dev/maelys/host"
+	"maelys.dev/maelys/mir"
+	"maelys.dev/maelys/plan"
+)
+
+// A hostContext is what the flags of a verb say about the host: what is trusted, and
+// never comes from a policy.
+type hostContext struct {
+	workspace    string
+	temp         string
+	runtimeRoots []string
+	strict       bool
+}
+
+func (c *hostContext) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&c.workspace, "workspace", "w", "", "the `DIR` that workspace stands for (default: the current directory)")
+	flags.StringVar(&c.temp, "temp", "", "the `DIR` that temp stands for (default: a private one, seen at "+plan.PrivateTemp+")")
+	flags.StringArrayVar(&c.runtimeRoots, "runtime-root", nil, "a `DIR` that joins minimal-runtime with everything beneath; may be repeated")
+	flags.BoolVar(&c.strict, "strict", false, "refuse what is a warning otherwise")
+}
+
+// resolveBoth resolves two policies in one context, and says what is wrong with either.
+func (c *hostContext) resolveBoth(first, second *input, p, q *mir.Policy, command []string) (a, b *plan.Plan, failed *result) {
+	a, failed = c.resolve(first, p, command)
+	b, other := c.resolve(second, q, command)
+	return a, b, bothFailed(failed, other)
+}
+
+// resolve returns what a policy means on this host when command is to be started,
+// which may be empty. The policy was read from in.
+func (c *hostContext) resolve(in *input, p *mir.Policy, command []string) (*plan.Plan, *result) {
+	h, failed := c.host(p, command)
+	if failed != nil {
+		return nil, failed
+	}
+	resolved, err := plan.Resolve(p, h)
+	if err != nil {
+		return nil, in.unresolved(err)
+	}
+	if c.strict && len(resolved.Warnings()) > 0 {
+		return nil, failure(in.about(resolved.Warnings())...)
+	}
+	return resolved, nil
+}
+
+// host returns the host context for a policy.
+func (c *hostContext) host(p *mir.Policy, command []string) (plan.Host, *result) {
+	h := plan.Host{
+		Filesystem: host.Filesystem(),
+		SearchPath: filepath.SplitList(os.Getenv("PATH")),
+		Hardware:   host.Hardware,
+	}
+	fail := func(hint, format string, args ...any) (plan.Host, *result) {
+		return h, failure(diagnostic{Code: string(plan.CodeHostContext), Message: fmt.Sprintf(format, args...), Hint: hint, exit: exitNo})
+	}
+	workspace := c.workspace
+	if workspace == "" && needs(p, mir.RootWorkspace) {
+		here, err := os.Getwd()
+		if err != nil {
+			return fail("name the workspace with -w", "the current directory cannot be found out: %v", err)
+		}
+		home, _ := os.UserHomeDir()
+		if here == "/" || home != "" && sameFile(here, home) {
+			return fail("go to the directory of the project, or name it with -w DIR",
+				"expected a project as workspace, found %s: that would be granted because nothing was said", printable(here))
+		}
+		workspace = here
+	}
+	var err error
+	absolute := func(path string) string {
+		full, failed := filepath.Abs(path)
+		err = errors.Join(err, failed)
+		return filepath.ToSlash(full)
+	}
+	if workspace != "" {
+		h.Workspace = absolute(workspace)
+	}
+	if c.temp != "" {
+		h.Temp = absolute(c.temp)
+	}
+	for _, root := range c.runtimeRoots {
+		h.RuntimeRoots = append(h.RuntimeRoots, absolute(root))
+	}
+	if len(command) > 0 {
+		h.Executable = command[0]
+		if !strings.Contains(command[0], "/") {
+			found, failed := host.LookPath(command[0], h.SearchPath)
+			if failed != nil {
+				return fail("write its path, or mend PATH", "expected a command that can be started, found none called %q: %v", command[0], failed)
+			}
+			h.Executable = found
+		}
+		h.Executable = absolute(h.Executable)
+	}
+	if err != nil {
+		return fail("name directories by absolute paths", "the current directory cannot be found out: %v", err)
+	}
+	return h, nil
+}
+
+func needs(p *mir.Policy, root mir.Root) bool {
+	for _, rule := range p.Rules() {
+		if rule.Path.Root() == root {
+			return true
+		}
+	}
+	return false
+}
+
+// unresolved returns the diagnostics of an error of [plan.Resolve].
+func (in *input) unresolved(err error) *result {
+	faults, ok := errors.AsType[plan.Errors](err)
+	if !ok {
+		return failure(diagnostic{File: in.name, Code: string(plan.CodeHostContext), Message: err.Error(), exit: exitNo})
+	}
+	return failure(in.about(faults)...)
+}
+
+// about returns faults or warnings of a plan as diagnostics, at the rules that they
+// are about.
+func (in *input) about(faults []*plan.Error) []diagnostic {
+	list := make([]diagnostic, 0, len(faults))
+	for _, e := range faults {
+		d := in.atRule(e.Rule)
+		d.Code, d.Message, d.Hint, d.exit = string(e.Code), e.Message, e.Hint, exitNo
+		if e.Path != "" {
+			d.HostPath = e.Path
+			d.Message = printable(e.Path) + ": " + d.Message
+		}
+		list = append(list, d)
+	}
+	slices.SortStableFunc(list, func(a, b diagnostic) int { return a.Line - b.Line }) // as they stand in the manifest
+	return list
+}
+
+// atRule returns a diagnostic that points at rule i of the policy in the input: into
+// the manifest, or at the rule of what inspect shows. Less than 0 is no rule.
+func (in *input) atRule(i int) diagnostic {
+	if i < 0 {
+		return diagnostic{File: in.name}
+	}
+	pointer := fmt.Sprintf("/filesystem/rules/%d", i)
+	d := diagnostic{Pointer: &pointer}
+	if places := in.places(i); len(places) > 0 {
+		d = placed(places[0])
+		d.in = in
+	}
+	d.File, d.Rule = in.name, &i
+	return d
+}

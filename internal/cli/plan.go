@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"maelys.dev/maelys/mir"
+	"maelys.dev/maelys/plan"
+)
+
+func (a *app) planVerb() *cobra.Command {
+	var at hostContext
+	cmd := &cobra.Command{
+		Use:   "plan [flags] FILE [-- COMMAND [ARG…]]",
+		Short: "Show what a policy means on this host",
+		Long: `Resolves a manifest or MIR on this host as a run would, and changes nothing: every rule
+by its absolute path without symbolic links, what is left out because it is missing, and
+what the rules ask of the kernel. With COMMAND, also the files that are needed to load
+and start it, which is what minimal-runtime grants.
+
+A path that leads out of its symbolic root is refused, and so is everything that cannot
+be looked at. What cannot be held to the end is a warning, and refused with --strict.`,
+		Example: "  maelys plan policy.json -- make test\n  maelys plan -w ~/src/project --json policy.mir",
+		Args:    filesBeforeDash(1, 1),
+	}
+	at.register(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.verb(func(args []string) *result {
+			args, command := splitDash(cmd, args)
+			in, p, failed := a.readSource(args[0])
+			if failed != nil {
+				return failed
+			}
+			resolved, failed := at.resolve(in, p, command)
+			if failed != nil {
+				return failed
+			}
+			return &result{
+				Plan:     resolved.Inspect(),
+				Warnings: in.about(resolved.Warnings()),
+				text:     planTable(resolved, painter{color: colorful(a.stdout.w)}),
+			}
+		})(cmd, args)
+	}
+	return cmd
+}
+
+// planTable shows p for people.
+func planTable(p *plan.Plan, paint painter) string {
+	var b strings.Builder
+	field := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%s %s\n", paint.bold(fmt.Sprintf("%-9s", name)), fmt.Sprintf(format, args...))
+	}
+	field("decision", "%s", p.Policy().Digest())
+	field("plan", "%s", p.Digest())
+	if dir := p.Workspace(); dir != "" {
+		field("workspace", "%s", printable(dir))
+	}
+	temp, private := p.Temp()
+	if private {
+		temp += ", private"
+	}
+	field("temp", "%s", printable(temp))
+	switch command := p.Executable(); {
+	case command != "":
+		field("command", "%s", printable(command))
+	case needs(p.Policy(), mir.RootRuntime):
+		field("command", "none is named: minimal-runtime has more with one")
+	}
+	field("network", "%s", p.Mode())
+	for _, d := range p.Destinations() {
+		field("", "  tcp %s", d)
+	}
+	field("process", "tree confinement %s", p.TreeConfinement())
+	rules := p.Rules()
+	for i, r := range p.Requirements() {
+		name := ""
+		if i == 0 {
+			name = "needs"
+		}
+		text := string(r.Capability)
+		if r.Rule >= 0 {
+			text += ", for " + printable(rules[r.Rule].Path)
+		}
+		if r.Unenforceable {
+			text += ": an exact grant of writing to a directory, which nothing can hold"
+		}
+		field(name, "%s", text)
+	}
+	if len(rules) == 0 {
+		field("rules", "none: no file may be touched")
+	} else {
+		field("rules", "%d, by number in the policy; what none applies to is denied", len(rules))
+	}
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, r := range rules {
+		why := r.Why
+		if r.Private && why == "" {
+			why = "the sandbox's own"
+		}
+		fmt.Fprintf(w, "  %d\t%s\t%s\t%s\t%s\n", r.Policy, r.Access, r.Scope, printable(r.Path), printable(why))
+	}
+	if omitted := p.Omitted(); len(omitted) > 0 {
+		_ = w.Flush() // a strings.Builder takes everything
+		field("omitted", "%d, because there is nothing at their paths", len(omitted))
+		policy := p.Policy().Rules()
+		for _, o := range omitted {
+			r := policy[o.Rule]
+			fmt.Fprintf(w, "  %d\t%s\t%s\t%s\n", o.Rule, r.Access, r.Scope, printable(o.Path))
+		}
+	}
+	if links := p.Links(); len(links) > 0 {
+		_ = w.Flush()
+		field("links", "%d", len(links))
+		for _, l := range links {
+			fmt.Fprintf(w, "  %s\t→ %s\n", printable(l.Path), printable(l.Target))
+		}
+	}
+	_ = w.Flush()
+	return trimLines(b.String())
+}
