@@ -135,7 +135,8 @@ type comparison struct {
 
 // A change is a [mir.Change] as JSON: a dimension, before and after, and a witness
 // (a path, a destination, a mode or a tree confinement). The members from root to
-// ifAbsent are there for the dimension path only.
+// ifAbsent are there for the dimension path only; the root of what was compared on a
+// host is "resolved".
 type change struct {
 	Dimension string   `json:"dimension"` // path, mode, destination or process
 	Root      string   `json:"root,omitempty"`
