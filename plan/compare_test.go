@@ -1,0 +1,319 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"maelys.dev/maelys/mir"
+)
+
+// randomPlans returns two plans of one tree and one host context.
+func randomPlans(t testing.TB, random *rand.Rand) (a, b *Plan) {
+	t.Helper()
+	for {
+		files := randomTree(random)
+		h := Host{Filesystem: files, Workspace: randomDirectory(random, files)}
+		if random.IntN(2) == 0 {
+			h.Temp = randomDirectory(random, files)
+		}
+		a, aErr := Resolve(randomPolicy(t, random), h)
+		b, bErr := Resolve(randomPolicy(t, random), h)
+		if aErr == nil && bErr == nil {
+			return a, b
+		}
+	}
+}
+
+// universe is every path that a rule can be about, and one beneath each that none is.
+var universe = pathsOf(append([]string{"other"}, someNames...), 4)
+
+// TestAlgebraIsExact holds Diff, Contains, Overlaps and Restrict to Evaluate on every
+// path of the universe.
+func TestAlgebraIsExact(t *testing.T) {
+	random := rand.New(rand.NewPCG(51, 52))
+	seen := map[[2]mir.Permission]int{}
+	for range rounds(1500) {
+		a, b := randomPlans(t, random)
+		both, err := Restrict(a, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff, overlap := Diff(a, b), Overlaps(a, b)
+		for _, path := range universe {
+			pa, pb := a.Evaluate(path), b.Evaluate(path)
+			seen[[2]mir.Permission{pa.Permission, pb.Permission}]++
+			checkPath(t, path, pa.Permission, pb.Permission, diff, overlap)
+			d := both.Evaluate(path)
+			if want := min(pa.Permission, pb.Permission); d.Permission != want {
+				t.Fatalf("%s: %s and %s restrict to %s\n%+v %v\n%+v %v\n%+v %v", path, pa.Permission, pb.Permission, d.Permission, a.rules, a.fresh, b.rules, b.fresh, both.rules, both.fresh)
+			}
+			if d.Permission != mir.PermitNone && !d.Private && (pa.Private || pb.Private) {
+				t.Fatalf("%s: what the host has there is not granted by both\n%+v\n%+v\n%+v", path, a.rules, b.rules, both.rules)
+			}
+		}
+		checkWitnesses(t, a, b, diff, overlap)
+		for _, p := range []*Plan{a, b} {
+			if ok, excess := Contains(p, both); !ok {
+				t.Fatalf("the restricted plan goes beyond: %+v", excess)
+			}
+			for _, r := range p.rules {
+				if r.Access == mir.Deny && !slices.ContainsFunc(both.rules, func(k Rule) bool { return k.Access == mir.Deny && k.Path == r.Path && k.Scope == r.Scope }) {
+					t.Fatalf("the deny of %s is gone", r.Path)
+				}
+			}
+		}
+		within := !slices.ContainsFunc(universe, func(path string) bool { return a.Evaluate(path).Permission < b.Evaluate(path).Permission })
+		if ok, excess := Contains(a, b); ok != within || ok != (len(excess) == 0) {
+			t.Fatalf("Contains: %v, want %v; %+v", ok, within, excess)
+		}
+	}
+	if len(seen) != 9 {
+		t.Errorf("the test has seen only %v", seen)
+	}
+}
+
+func checkPath(t *testing.T, path string, before, after mir.Permission, diff mir.Comparison, overlap Overlapping) {
+	t.Helper()
+	at := mir.ResolvedPath(path)
+	got, want := "", ""
+	if before != after {
+		want = fmt.Sprint(before < after, before, after)
+	}
+	for widened, list := range map[bool][]mir.Change{true: diff.Widened, false: diff.Narrowed} {
+		for _, change := range list {
+			if c, ok := change.(mir.PathChange); ok && c.Region.Contains(at) {
+				got += fmt.Sprint(widened, c.Before, c.After)
+			}
+		}
+	}
+	if got != want {
+		t.Fatalf("%s: regions say %q, want %q: %+v", path, got, want, diff)
+	}
+	got, want = "", ""
+	if min(before, after) != mir.PermitNone {
+		want = fmt.Sprint(before, after)
+	}
+	for _, o := range overlap.Paths {
+		if o.Region.Contains(at) {
+			got += fmt.Sprint(o.First, o.Second)
+		}
+	}
+	if got != want {
+		t.Fatalf("%s: overlaps say %q, want %q: %+v", path, got, want, overlap)
+	}
+}
+
+func checkWitnesses(t *testing.T, a, b *Plan, diff mir.Comparison, overlap Overlapping) {
+	t.Helper()
+	for _, change := range slices.Concat(diff.Widened, diff.Narrowed) {
+		c, ok := change.(mir.PathChange)
+		if !ok {
+			t.Fatalf("%+v: these plans differ in paths only", change)
+		}
+		before, after := a.Evaluate(c.Witness.Text()).Permission, b.Evaluate(c.Witness.Text()).Permission
+		if c.IfAbsent || !c.Region.Contains(c.Witness) || before != c.Before || after != c.After {
+			t.Fatalf("%+v: the witness has %s and %s", c, before, after)
+		}
+	}
+	for _, o := range overlap.Paths {
+		if a.Evaluate(o.Witness.Text()).Permission != o.First || b.Evaluate(o.Witness.Text()).Permission != o.Second {
+			t.Fatalf("%+v: the witness is none", o)
+		}
+	}
+}
+
+func hostname(t testing.TB, name string) mir.Hostname {
+	t.Helper()
+	h, err := mir.NewHostname(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// slowAddresses is a model of what one destination can lead to: a public address, a
+// private one, and two that are pinned, of which one is public.
+func slowAddresses(p *Plan, d mir.Destination) (all [4]bool) {
+	switch p.Mode() {
+	case mir.ModeNone:
+		return all
+	case mir.ModeDirect:
+		return [4]bool{true, true, true, true}
+	case mir.ModeMediated:
+	}
+	if !slices.Contains(p.Destinations(), d) {
+		return all
+	}
+	for _, pin := range p.Pins() {
+		if pin.Destination == d {
+			all[2] = pin.Address == pinOne
+			all[3] = pin.Address == pinTwo
+			return all
+		}
+	}
+	all[0] = true
+	if slices.Contains(p.AllowPrivate(), d.Host) {
+		all[1], all[2], all[3] = true, true, true
+	}
+	return all
+}
+
+var pinOne, pinTwo = netip.MustParseAddrPort("192.0.2.1:443"), netip.MustParseAddrPort("[::1]:8443")
+
+// TestDestinations compares plans that differ in network, addresses and tree
+// confinement with the model.
+func TestDestinations(t *testing.T) {
+	random := rand.New(rand.NewPCG(53, 54))
+	var all []mir.Destination
+	for _, name := range []string{"a.example.com", "b.example.com"} {
+		for _, port := range []uint16{80, 443} {
+			all = append(all, mir.Destination{Host: hostname(t, name), Port: port})
+		}
+	}
+	build := func() *Plan {
+		spec := mir.Spec{Mode: mir.Mode(1 + random.IntN(3)), TreeConfinement: mir.TreeConfinement(1 + random.IntN(2))}
+		h := Host{Filesystem: tree{}, Pins: map[mir.Destination]netip.AddrPort{}}
+		if spec.Mode == mir.ModeMediated {
+			for i, d := range all {
+				if i == 0 || random.IntN(2) == 0 {
+					spec.Destinations = append(spec.Destinations, d)
+					switch random.IntN(6) {
+					case 0:
+						h.Pins[d] = pinOne
+					case 1:
+						h.Pins[d] = pinTwo
+					case 2:
+						h.AllowPrivate = append(h.AllowPrivate, d.Host)
+					}
+				}
+			}
+		}
+		policy, err := mir.Build(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Resolve(policy, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	beyond := func(a, b [4]bool) bool {
+		for i := range a {
+			if b[i] && !a[i] {
+				return true
+			}
+		}
+		return false
+	}
+	listed := func(list []mir.Change, d mir.Destination) bool { return slices.Contains(list, mir.Change(mir.DestinationChange{Destination: d})) }
+	for range rounds(20_000) {
+		a, b := build(), build()
+		diff := Diff(a, b)
+		both, err := Restrict(a, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		within := a.TreeConfinement() == mir.Disabled || b.TreeConfinement() == mir.Required
+		width := map[mir.Mode]int{mir.ModeNone: 0, mir.ModeMediated: 1, mir.ModeDirect: 2}
+		within = within && width[b.Mode()] <= width[a.Mode()]
+		for _, d := range all {
+			x, y := slowAddresses(a, d), slowAddresses(b, d)
+			within = within && !beyond(x, y)
+			if a.Mode() != mir.ModeDirect && b.Mode() != mir.ModeDirect && (listed(diff.Widened, d) != beyond(x, y) || listed(diff.Narrowed, d) != beyond(y, x)) {
+				t.Fatalf("%s: %v and %v: %+v", d, x, y, diff)
+			}
+			z := slowAddresses(both, d)
+			if beyond(x, z) || beyond(y, z) {
+				t.Fatalf("%s: %v and %v restrict to %v", d, x, y, z)
+			}
+			if comparable := !beyond(x, y) || !beyond(y, x); comparable && (beyond(z, x) && beyond(z, y)) {
+				t.Fatalf("%s: %v and %v restrict to no more than %v", d, x, y, z)
+			}
+		}
+		if ok, excess := Contains(a, b); ok != within {
+			t.Fatalf("Contains: %v, want %v; %+v", ok, within, excess)
+		}
+		overlap := Overlaps(a, b)
+		common := false
+		for _, d := range all {
+			common = common || slowAddresses(a, d) != [4]bool{} && slowAddresses(b, d) != [4]bool{}
+		}
+		if overlap.Network != common {
+			t.Fatalf("Overlaps: %+v, want a network in common: %v", overlap, common)
+		}
+	}
+}
+
+func TestRestrictRefuses(t *testing.T) {
+	files := tree{"/w": "dir", "/v": "dir", "/x": "file", "/y": "file"}
+	policy, err := mir.Build(mir.Spec{
+		Rules: []mir.Rule{{Access: mir.Read, Path: hostPath(t, "/x"), Scope: mir.Exact, Missing: mir.MissingError}},
+		Mode:  mir.ModeNone, TreeConfinement: mir.Required,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolve := func(h Host) *Plan {
+		t.Helper()
+		p, err := Resolve(policy, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	one := Host{Filesystem: files, Workspace: "/w", Temp: "/v", Executable: "/x", RuntimeRoots: []string{"/w"}}
+	for _, tt := range []struct {
+		name   string
+		change func(*Host)
+		code   Code
+	}{
+		{"the same", func(*Host) {}, ""},
+		{"another workspace", func(h *Host) { h.Workspace = "/v" }, CodeHostContext},
+		{"no workspace", func(h *Host) { h.Workspace = "" }, CodeHostContext},
+		{"another temp", func(h *Host) { h.Temp = "/w" }, CodeHostContext},
+		{"private temp", func(h *Host) { h.Temp = "" }, CodeHostContext},
+		{"another executable", func(h *Host) { h.Executable = "/y" }, CodeHostContext},
+		{"other runtime roots", func(h *Host) { h.RuntimeRoots = nil }, CodeHostContext},
+		{"another file in its place", func(h *Host) { h.Filesystem = renamed{files, "/x", "/y"} }, CodeChanged},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			other := one
+			tt.change(&other)
+			_, err := Restrict(resolve(one), resolve(other))
+			var faults Errors
+			switch {
+			case tt.code == "" && err != nil:
+				t.Error(err)
+			case tt.code != "" && (!errors.As(err, &faults) || len(faults) != 1 || faults[0].Code != tt.code):
+				t.Errorf("%v, want %s", err, tt.code)
+			}
+		})
+	}
+}
+
+func hostPath(t testing.TB, text string) mir.Path {
+	t.Helper()
+	p, err := mir.NewPath(mir.RootHost, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A renamed tree has at one path what the tree has at another.
+type renamed struct {
+	tree
+	at, from string
+}
+
+func (r renamed) Lstat(path string) (Entry, error) {
+	if path == r.at {
+		path = r.from
+	}
+	return r.tree.Lstat(path)
+}
