@@ -210,7 +210,9 @@ func TestDestinations(t *testing.T) {
 		}
 		return false
 	}
-	listed := func(list []mir.Change, d mir.Destination) bool { return slices.Contains(list, mir.Change(mir.DestinationChange{Destination: d})) }
+	listed := func(list []mir.Change, d mir.Destination) bool {
+		return slices.Contains(list, mir.Change(mir.DestinationChange{Destination: d}))
+	}
 	for range rounds(20_000) {
 		a, b := build(), build()
 		diff := Diff(a, b)

@@ -99,7 +99,7 @@ func slowResolve(p *mir.Policy, t tree, workspace, temp string) (rules []slowRul
 			root, path = workspace, workspace+"/"+r.Path.Text()
 		case mir.RootTemp:
 			root, path = temp, temp+"/"+r.Path.Text()
-		default:
+		case mir.RootHost, mir.RootRuntime:
 			path = r.Path.Text()
 		}
 		if r.Path.Root() == mir.RootTemp && temp == "" {
@@ -256,7 +256,9 @@ func contract(t *testing.T, random *rand.Rand, seen map[string]int) bool {
 	if random.IntN(2) == 0 {
 		temp = randomDirectory(random, files)
 	}
-	said := func() string { return fmt.Sprintf("workspace %q, temp %q\n%s%v", workspace, temp, policy.Inspect(), files) }
+	said := func() string {
+		return fmt.Sprintf("workspace %q, temp %q\n%s%v", workspace, temp, policy.Inspect(), files)
+	}
 	p, err := Resolve(policy, Host{Filesystem: files, Workspace: workspace, Temp: temp})
 	rules, faults := slowResolve(policy, files, workspace, temp)
 	if err != nil {

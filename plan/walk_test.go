@@ -10,47 +10,6 @@ import (
 	"testing"
 )
 
-var (
-	errAccess = errors.New("permission denied")
-	errIO     = errors.New("input/output error")
-)
-
-// A tree is a filesystem in memory: for each path without links above it what is
-// there. "dir", "file", "-> TARGET", or "! access" and "! io" for an error.
-type tree map[string]string
-
-func (t tree) Lstat(path string) (Entry, error) {
-	what, ok := t[path]
-	if path == "/" && !ok {
-		what, ok = "dir", true
-	}
-	if !ok {
-		return Entry{}, fmt.Errorf("lstat: %w", fs.ErrNotExist)
-	}
-	inode := uint64(0)
-	for _, c := range []byte(path) {
-		inode = inode*131 + uint64(c)
-	}
-	e := Entry{Identity: Identity{Device: 1, Inode: inode}, Links: 1}
-	switch {
-	case what == "dir":
-		e.Type = fs.ModeDir
-	case strings.HasPrefix(what, "-> "):
-		e.Type = fs.ModeSymlink
-	case what == "! access":
-		return Entry{}, errAccess
-	case what == "! io":
-		return Entry{}, errIO
-	}
-	return e, nil
-}
-
-func (t tree) Readlink(path string) (string, error) {
-	return strings.TrimPrefix(t[path], "-> "), nil
-}
-
-func (t tree) Open(string) (File, error) { return nil, errIO }
-
 func TestResolve(t *testing.T) {
 	host := tree{
 		"/a": "dir", "/a/b": "dir", "/a/b/c": "file", "/a/f": "file", "/w": "dir", "/w/x": "dir",

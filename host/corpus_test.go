@@ -1,0 +1,101 @@
+//go:build linux
+
+package host_test
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"maelys.dev/maelys/host"
+	"maelys.dev/maelys/internal/corpus"
+)
+
+const corpusVariable = "MAELYS_CORPUS" // where the written cases are, for a copy of the tests
+
+func corpusFolder() string { return cmp.Or(os.Getenv(corpusVariable), "../plan/testdata/corpus") }
+
+// TestCorpus resolves and evaluates the written cases on real directories, and looks
+// whether they are left as they were.
+func TestCorpus(t *testing.T) {
+	cases, err := corpus.Load(corpusFolder())
+	if err != nil || len(cases) < 60 {
+		t.Fatalf("%d cases (%v), want at least 60", len(cases), err)
+	}
+	for _, c := range cases {
+		locked := slices.ContainsFunc(c.Tree, func(n corpus.Node) bool { return n.Kind == "locked" })
+		if locked && os.Geteuid() == 0 {
+			continue // nothing is locked to root; TestAsOrdinaryUser comes by here too
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			root := scratch(t)
+			plant(t, c, root)
+			before := snapshot(t, root)
+			corpus.Check(t, c, root, host.Filesystem())
+			if after := snapshot(t, root); !slices.Equal(before, after) {
+				t.Errorf("resolution has changed the host\n%q\n%q", before, after)
+			}
+		})
+	}
+}
+
+// plant makes the tree of a case.
+func plant(t *testing.T, c corpus.Case, root string) {
+	t.Helper()
+	for _, n := range c.Tree {
+		name := corpus.At(root, n.Name)
+		var err error
+		switch n.Kind {
+		case "dir":
+			err = os.Mkdir(name, 0o755)
+		case "locked":
+			err = os.Mkdir(name, 0)
+		case "file":
+			err = os.WriteFile(name, []byte(n.Name), 0o600)
+		case "link":
+			err = os.Symlink(corpus.Fill(root, n.Target), name)
+		case "hard":
+			err = os.Link(corpus.At(root, n.Target), name)
+		case "fifo":
+			err = syscall.Mkfifo(name, 0o600)
+		default:
+			t.Fatalf("no way to make a %s", n.Kind)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// snapshot returns names, types, times and contents below root.
+func snapshot(t *testing.T, root string) []string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			all = append(all, path+" "+err.Error())
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		text := path + " " + info.Mode().String() + " " + info.ModTime().String()
+		if info.Mode().IsRegular() {
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			text += " " + string(content)
+		}
+		all = append(all, text)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
