@@ -20,6 +20,7 @@ type result struct {
 	Answers     []answer        `json:"answers,omitempty"`
 	Plan        json.RawMessage `json:"plan,omitempty"`
 	Warnings    []diagnostic    `json:"warnings,omitempty"` // what --strict would refuse
+	Doctor      *doctorInfo     `json:"doctor,omitempty"`
 	Version     *versionInfo    `json:"version,omitempty"`
 	Script      string          `json:"script,omitempty"`
 
@@ -64,6 +65,7 @@ const (
 	codeInexpressed    = "not-in-json"       // a policy that no manifest can say
 	codeTooLarge       = "limit-exceeded"    // a result that no policy can hold
 	codeWritablePolicy = "writable-policy"   // a policy that the command could rewrite
+	codeCapability     = "no-capability"     // what this host cannot enforce
 	hintHelp           = "see maelys --help" // where nothing better can be said
 )
 

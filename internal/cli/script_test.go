@@ -23,6 +23,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"maelys.dev/maelys/host"
 	"maelys.dev/maelys/internal/cli"
 )
 
@@ -97,6 +98,9 @@ func condition(cond string) (bool, error) {
 		return os.Geteuid() == 0, nil
 	case "ordinary":
 		return exec.Command("ordinary", "maelys", "version").Run() == nil, nil
+	case "able":
+		lacks := slices.ContainsFunc(host.Read().Abilities(host.Namespaces), func(a host.Ability) bool { return !a.Holds() })
+		return !lacks, nil
 	case "mount":
 		return exec.Command("unshare", "-rm", "true").Run() == nil, nil
 	}
@@ -176,7 +180,7 @@ var readers = [][]string{
 }
 
 // The verbs that read no file.
-var nonReaders = []string{"init", "schema", "version", "completion", "help"}
+var nonReaders = []string{"init", "schema", "version", "completion", "help", "doctor"}
 
 // readersCmd runs every verb that reads files on one that it must refuse.
 func readersCmd(ts *testscript.TestScript, neg bool, args []string) {

@@ -1,0 +1,188 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"maelys.dev/maelys/plan"
+)
+
+// Facts are what decides which capabilities a host can hold. The zero Facts are those
+// of a host that can hold none.
+type Facts struct {
+	System  string // as in runtime.GOOS
+	Release string // of the kernel
+	Root    bool   // this process has user 0
+
+	// Namespaces are why namespaces of a kind cannot be made; nil errors where they can.
+	// User comes first: the others are made beneath it.
+	Namespaces struct{ User, Mount, PID, Net, Others error }
+
+	// Settings of the kernel, -1 where it has none of the name.
+	MaxUserNamespaces   int // user.max_user_namespaces
+	UnprivilegedClone   int // kernel.unprivileged_userns_clone, of Debian's kernels
+	AppArmorRestriction int // kernel.apparmor_restrict_unprivileged_userns, of Ubuntu's
+
+	Filtered bool // a seccomp filter is around this process, as in most containers
+
+	Landlock      int   // the version that is in force, 0 for none
+	LandlockError error // why there is none
+	Seccomp       error // why system calls cannot be filtered
+}
+
+// A Backend is a way of enforcing plans.
+type Backend string
+
+// The backends, the better one first.
+const (
+	Namespaces Backend = "namespaces" // namespaces, mounts, seccomp, and Landlock as one more layer
+	Landlock   Backend = "landlock"   // Landlock and seccomp alone, for hosts without user namespaces
+)
+
+// Backends returns every backend, the better one first.
+func Backends() []Backend { return []Backend{Namespaces, Landlock} }
+
+// An Ability is whether a backend can hold a capability on a host.
+type Ability struct {
+	Capability plan.Capability
+	Reason     string // why not; empty where it can
+	Fix        string // a command, or what else turns it on; empty where nothing does
+}
+
+// Holds reports whether the capability can be held.
+func (a Ability) Holds() bool { return a.Reason == "" }
+
+// Abilities returns what a backend can hold on a host with these facts, in order of
+// [plan.Capabilities]. What is in doubt it cannot hold.
+func (f Facts) Abilities(b Backend) []Ability {
+	judge := f.withNamespaces
+	if b == Landlock {
+		judge = f.withLandlock
+	}
+	var all []Ability
+	for _, c := range plan.Capabilities() {
+		a := judge(c)
+		a.Capability = c
+		all = append(all, a)
+	}
+	return all
+}
+
+// Best returns the better of the backends that can hold anything; ok is false when
+// none can.
+func (f Facts) Best() (best Backend, ok bool) {
+	for _, b := range Backends() {
+		for _, a := range f.Abilities(b) {
+			if a.Holds() {
+				return b, true
+			}
+		}
+	}
+	return "", false
+}
+
+func no(fix, format string, args ...any) Ability {
+	return Ability{Reason: fmt.Sprintf(format, args...), Fix: fix}
+}
+
+// basis is what every backend needs.
+func (f Facts) basis() Ability {
+	switch {
+	case f.System != "linux":
+		return no("run it on Linux, in a virtual machine for example", "only Linux has what it takes")
+	case f.Seccomp != nil:
+		return no("boot a kernel built with CONFIG_SECCOMP_FILTER=y", "system calls cannot be filtered by seccomp: %v", f.Seccomp)
+	}
+	return Ability{}
+}
+
+func (f Facts) withNamespaces(c plan.Capability) Ability {
+	if a := f.basis(); !a.Holds() {
+		return a
+	}
+	if a := f.userNamespaces(); !a.Holds() {
+		return a
+	}
+	kind, err := "", error(nil)
+	switch c {
+	case plan.FSRead, plan.FSWrite, plan.FSDeny, plan.FSExactDirectory, plan.NetworkDirect:
+	case plan.NetworkNone, plan.NetworkMediated:
+		kind, err = "network", f.Namespaces.Net
+	case plan.ProcessTree:
+		kind, err = "process ID", f.Namespaces.PID
+	}
+	if err == nil {
+		kind, err = "IPC, UTS and cgroup", f.Namespaces.Others
+	}
+	if err != nil {
+		return no(f.kindFix(err), "%s namespaces cannot be made: %v", kind, err)
+	}
+	return Ability{}
+}
+
+// userNamespaces judges what all other namespaces stand on: a user namespace, and
+// mounts in it.
+func (f Facts) userNamespaces() Ability {
+	err := errors.Join(f.Namespaces.User, f.Namespaces.Mount)
+	switch {
+	case err == nil:
+		return Ability{}
+	case f.MaxUserNamespaces == 0:
+		return no("sysctl -w user.max_user_namespaces=15000", "user namespaces are turned off by user.max_user_namespaces")
+	case !f.Root && f.UnprivilegedClone == 0:
+		return no("sysctl -w kernel.unprivileged_userns_clone=1", "user namespaces are for root alone by kernel.unprivileged_userns_clone")
+	case !f.Root && f.AppArmorRestriction > 0:
+		return no("sysctl -w kernel.apparmor_restrict_unprivileged_userns=0", "AppArmor leaves programs without a profile no rights in a user namespace")
+	case f.Namespaces.User == nil:
+		return no(f.kindFix(err), "mounts in a namespace cannot be changed: %v", f.Namespaces.Mount)
+	}
+	return no(f.kindFix(err), "user namespaces cannot be made: %v", f.Namespaces.User)
+}
+
+// kindFix says what helps where the kernel refuses namespaces with err.
+func (f Facts) kindFix(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return "sysctl -w user.max_user_namespaces=15000, and the like for the other kinds"
+	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOSYS):
+		return "boot a kernel built with CONFIG_USER_NS=y, CONFIG_PID_NS=y and CONFIG_NET_NS=y"
+	case f.Filtered:
+		return "a seccomp filter is around this process; for docker run: --security-opt seccomp=unconfined --security-opt apparmor=unconfined"
+	}
+	return "ask what confines this process: a security module, or the sandbox or container around it"
+}
+
+func (f Facts) withLandlock(c plan.Capability) Ability {
+	if a := f.basis(); !a.Holds() {
+		return a
+	}
+	switch {
+	case f.Landlock > 0:
+	case errors.Is(f.LandlockError, syscall.EOPNOTSUPP):
+		return no(`boot with "landlock" in the list of the kernel's lsm= parameter`, "Landlock is built into the kernel and not turned on")
+	case errors.Is(f.LandlockError, syscall.ENOSYS):
+		return no("boot Linux 5.13 or later, built with CONFIG_SECURITY_LANDLOCK=y", "the kernel has no Landlock")
+	default:
+		return no(f.kindFix(f.LandlockError), "Landlock cannot be used: %v", f.LandlockError)
+	}
+	const instead = "use the namespaces backend"
+	switch c {
+	case plan.FSRead, plan.NetworkNone, plan.NetworkDirect:
+		return Ability{}
+	case plan.FSWrite:
+		if f.Landlock < 3 {
+			return no("boot Linux 6.2 or later", "Landlock before version 3 does not see files being truncated; this is version %d", f.Landlock)
+		}
+		return Ability{}
+	case plan.FSDeny:
+		return no(instead, "Landlock adds grants up and takes nothing out of a granted tree")
+	case plan.FSExactDirectory:
+		return no(instead, "what Landlock grants on a directory holds for all beneath it")
+	case plan.NetworkMediated:
+		return no(instead, "it takes a network of the sandbox's own")
+	case plan.ProcessTree:
+		return no(instead, "it takes a process ID namespace, whose processes end together")
+	}
+	return no("", "nothing is known of it")
+}

@@ -1,0 +1,206 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const nobody = 65534 // a user that owns nothing
+
+const child = "MAELYS_PROBE_CHILD" // what a copy of these tests is to do
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(child) {
+	case "":
+		os.Exit(m.Run())
+	case "probe":
+	case "turned off":
+		// In a user namespace the setting is that namespace's own.
+		if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0); err != nil {
+			report(err)
+		}
+	case "filtered":
+		if err := refuseUnshare(); err != nil {
+			report(err)
+		}
+	}
+	report(ProbeNamespaces(NamespaceMount | NamespacePID | NamespaceNet | NamespaceIPC | NamespaceUTS | NamespaceCgroup))
+}
+
+// report ends a child with the number of an error, or with 0.
+func report(err error) {
+	if err == nil {
+		os.Exit(0)
+	}
+	errno, ok := errors.AsType[syscall.Errno](err)
+	if !ok {
+		os.Exit(255)
+	}
+	os.Exit(int(errno))
+}
+
+// refuseUnshare makes unshare(2) fail with EPERM in this thread and its children.
+func refuseUnshare() error {
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_UNSHARE, Jt: 0, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	return installFilter(filter)
+}
+
+// as returns a copy of this test as a child that does one thing, as nobody where
+// ordinary and in a user namespace of its own where inside.
+func as(t *testing.T, what string, ordinary, inside bool) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe)
+	cmd.Env = append(os.Environ(), child+"="+what)
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if ordinary && os.Geteuid() == 0 {
+		// The folder of the test binary may be root's alone.
+		cmd.Path = copyForAll(t, exe)
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+	}
+	if inside {
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
+	}
+	return cmd
+}
+
+func copyForAll(t *testing.T, exe string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{dir, dir + "/.."} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/linux.test", text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir + "/linux.test"
+}
+
+func status(t *testing.T, cmd *exec.Cmd) syscall.Errno {
+	t.Helper()
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return syscall.Errno(exit.ExitCode())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return 0
+}
+
+// unavailable skips a test that this host cannot run, and fails it where nothing may
+// be skipped.
+func unavailable(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("MAELYS_REQUIRE_ALL") == "1" {
+		t.Fatalf("MAELYS_REQUIRE_ALL=1: "+format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// TestProbeAgrees compares the probe with a real program in such namespaces.
+func TestProbeAgrees(t *testing.T) {
+	for name, ordinary := range map[string]bool{"as we are": false, "as an ordinary user": true} {
+		t.Run(name, func(t *testing.T) {
+			real := exec.CommandContext(t.Context(), "/bin/true")
+			real.SysProcAttr = &syscall.SysProcAttr{
+				Cloneflags:   syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP,
+				Unshareflags: syscall.CLONE_NEWNS,
+				UidMappings:  []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
+				GidMappings:  []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
+			}
+			want := real.Run() == nil
+			if got := status(t, as(t, "probe", ordinary, false)); (got == 0) != want {
+				t.Errorf("the probe says %v, and a program could be started: %v", got, want)
+			}
+		})
+	}
+}
+
+// TestProbeSeesRefusals turns namespaces off in a user namespace, and has seccomp
+// refuse them.
+func TestProbeSeesRefusals(t *testing.T) {
+	if err := ProbeNamespaces(NamespaceMount); err != nil {
+		unavailable(t, "there are no user namespaces to turn off: %v", err)
+	}
+	if got := status(t, as(t, "probe", false, true)); got != 0 {
+		t.Errorf("in a user namespace: %v, want none", got)
+	}
+	if got := status(t, as(t, "turned off", false, true)); got != syscall.ENOSPC {
+		t.Errorf("where they are turned off: %v, want %v", got, syscall.ENOSPC)
+	}
+	if got := status(t, as(t, "filtered", false, false)); got != syscall.EPERM {
+		t.Errorf("where seccomp refuses: %v, want %v", got, syscall.EPERM)
+	}
+}
+
+// TestProbeLeavesNothing counts children and namespaces before and after.
+func TestProbeLeavesNothing(t *testing.T) {
+	before := mounts(t)
+	for range 20 {
+		_ = ProbeNamespaces(NamespaceMount | NamespacePID)
+	}
+	if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); !errors.Is(err, syscall.ECHILD) {
+		t.Errorf("a child is left: %d, %v", pid, err)
+	}
+	if after := mounts(t); after != before {
+		t.Errorf("the mounts have changed:\n%s\n%s", before, after)
+	}
+}
+
+func mounts(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestFacts(t *testing.T) {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil || Release() != strings.TrimSpace(string(release)) {
+		t.Errorf("release %q, want %q (%v)", Release(), release, err)
+	}
+	lsm, _ := os.ReadFile("/sys/kernel/security/lsm")
+	abi, err := LandlockABI()
+	if (abi > 0) != (err == nil) {
+		t.Errorf("Landlock %d, %v", abi, err)
+	}
+	if len(lsm) > 0 && (abi > 0) != strings.Contains(string(lsm), "landlock") {
+		t.Errorf("Landlock %d (%v), and the security modules are %s", abi, err, lsm)
+	}
+	actions, err := os.ReadFile("/proc/sys/kernel/seccomp/actions_avail")
+	if err == nil && strings.Contains(string(actions), "kill_process") != (SeccompFilter() == nil) {
+		t.Errorf("seccomp: %v, and the kernel has %s", SeccompFilter(), actions)
+	}
+	text, err := os.ReadFile("/proc/sys/user/max_user_namespaces")
+	if n, _ := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && n == 0 && ProbeNamespaces(0) == nil {
+		t.Error("user namespaces are turned off, and the probe has made one")
+	}
+}
