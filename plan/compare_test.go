@@ -71,7 +71,7 @@ func TestAlgebraIsExact(t *testing.T) {
 			t.Fatalf("Contains: %v, want %v; %+v", ok, within, excess)
 		}
 	}
-	if len(seen) != 9 {
+	if len(seen) != 9 && !testing.Short() {
 		t.Errorf("the test has seen only %v", seen)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // What is read of one ELF file is bounded, whatever its headers claim. The
@@ -35,8 +36,9 @@ type image struct {
 	needed      []dependency
 	rpath       string // empty when there is a RUNPATH: that one counts then
 	runpath     string
-	hasRunpath  bool // it may be empty, and counts all the same
-	noDefault   bool // DF_1_NODEFLIB
+	audit       []string // of DT_AUDIT and DT_DEPAUDIT: names of libraries that watch the loader
+	hasRunpath  bool     // it may be empty, and counts all the same
+	noDefault   bool     // DF_1_NODEFLIB
 }
 
 // A dependency is a library that an image names.
@@ -55,6 +57,11 @@ func (m *image) bits() int {
 		return 64
 	}
 	return 32
+}
+
+// runsWith reports whether m and other can be in one process.
+func (m *image) runsWith(other *image) bool {
+	return m.class == other.class && m.machine == other.machine
 }
 
 // An elfReader reads parts of one file until its budget is used up.
@@ -253,7 +260,7 @@ func (r *elfReader) dynamic(address uint64) error {
 	}
 	word := m.bits() / 8
 	var strings uint64
-	var soname, rpath, runpath *uint64 // offsets of strings; of two the last counts
+	var soname, rpath, runpath, audit, depaudit *uint64 // offsets of strings; of two the last counts
 	var needed []uint64
 	var optional []bool
 	b := make([]byte, 2*word)
@@ -287,6 +294,10 @@ func (r *elfReader) dynamic(address uint64) error {
 			rpath = &value
 		case elf.DT_RUNPATH:
 			runpath = &value
+		case elf.DT_AUDIT:
+			audit = &value
+		case elf.DT_DEPAUDIT:
+			depaudit = &value
 		case elf.DT_FLAGS_1:
 			m.noDefault = elf.DynFlag1(value)&elf.DF_1_NODEFLIB != 0
 		case elf.DT_NEEDED, elf.DT_FILTER, elf.DT_AUXILIARY:
@@ -299,10 +310,11 @@ func (r *elfReader) dynamic(address uint64) error {
 	if runpath != nil {
 		rpath, m.hasRunpath = nil, true
 	}
+	var audits, depaudits string
 	for _, s := range []struct {
 		from *uint64
 		to   *string
-	}{{soname, &m.soname}, {rpath, &m.rpath}, {runpath, &m.runpath}} {
+	}{{soname, &m.soname}, {rpath, &m.rpath}, {runpath, &m.runpath}, {audit, &audits}, {depaudit, &depaudits}} {
 		if s.from == nil {
 			continue
 		}
@@ -310,6 +322,7 @@ func (r *elfReader) dynamic(address uint64) error {
 			return err
 		}
 	}
+	m.audit = slices.Concat(searchNames(audits), searchNames(depaudits))
 	for i, n := range needed {
 		name, err := r.text(strings+n, maxNeededName)
 		if err != nil {

@@ -11,7 +11,8 @@ import (
 )
 
 // The format of /etc/ld.so.cache since glibc 2.2, with the extension of 2.33 for
-// glibc-hwcaps. Older ldconfig writes it behind a table of the format before.
+// glibc-hwcaps. Older ldconfig writes it behind a table of the format before, or
+// that table alone.
 const (
 	cacheMagic     = "glibc-ld.so.cache1.1"
 	cacheOldMagic  = "ld.so-1.7.0"
@@ -49,12 +50,17 @@ func parseCache(data []byte, order binary.ByteOrder) (ldCache, error) {
 		if len(data) < cacheOldHeader {
 			return nil, fmt.Errorf("%w, found a header of %d bytes", errCacheFormat, len(data))
 		}
-		skip := cacheOldHeader + cacheOldEntry*uint64(order.Uint32(data[12:]))
-		skip = (skip + 7) &^ 7
-		if skip > uint64(len(data)) {
-			return nil, fmt.Errorf("%w, found only the one before", errCacheFormat)
+		count := uint64(order.Uint32(data[12:]))
+		if count > uint64(len(data)-cacheOldHeader)/cacheOldEntry {
+			return nil, fmt.Errorf("%w, found %d libraries of the one before in %d bytes", errCacheFormat, count, len(data))
 		}
-		data = data[skip:]
+		end := cacheOldHeader + cacheOldEntry*count
+		// What comes behind begins at a multiple of eight.
+		next := min((end+7)&^7, uint64(len(data)))
+		if !bytes.HasPrefix(data[next:], []byte(cacheMagic)) {
+			return parseOldCache(data[cacheOldHeader:end], data[end:], order), nil
+		}
+		data = data[next:]
 	}
 	if len(data) < cacheHeader || string(data[:len(cacheMagic)]) != cacheMagic {
 		return nil, fmt.Errorf("%w, found %q", errCacheFormat, data[:min(len(data), len(cacheMagic))])
@@ -70,13 +76,7 @@ func parseCache(data []byte, order binary.ByteOrder) (ldCache, error) {
 	if count > uint64(len(data)-cacheHeader)/cacheEntry {
 		return nil, fmt.Errorf("%w, found %d libraries in %d bytes", errCacheFormat, count, len(data))
 	}
-	text := func(offset uint32) (string, bool) {
-		if uint64(offset) >= uint64(len(data)) {
-			return "", false
-		}
-		b, _, ok := bytes.Cut(data[offset:min(uint64(len(data)), uint64(offset)+maxTarget+1)], []byte{0})
-		return string(b), ok
-	}
+	text := func(offset uint32) (string, bool) { return cacheText(data, offset) }
 	hardware := cacheHardwareNames(data, order, text)
 	cache := ldCache{}
 	for i := range count {
@@ -101,6 +101,31 @@ func parseCache(data []byte, order binary.ByteOrder) (ldCache, error) {
 		cache[name] = append(cache[name], l)
 	}
 	return cache, nil
+}
+
+// parseOldCache reads the table of the format before, whose strings come behind it.
+func parseOldCache(table, strs []byte, order binary.ByteOrder) ldCache {
+	cache := ldCache{}
+	for e := range slices.Chunk(table, cacheOldEntry) {
+		l := cacheLibrary{flags: int32(order.Uint32(e))}
+		name, ok := cacheText(strs, order.Uint32(e[4:]))
+		if !ok {
+			continue
+		}
+		if l.path, ok = cacheText(strs, order.Uint32(e[8:])); ok && strings.HasPrefix(l.path, "/") {
+			cache[name] = append(cache[name], l)
+		}
+	}
+	return cache
+}
+
+// cacheText returns the zero-terminated string at an offset.
+func cacheText(data []byte, offset uint32) (string, bool) {
+	if uint64(offset) >= uint64(len(data)) {
+		return "", false
+	}
+	b, _, ok := bytes.Cut(data[offset:min(uint64(len(data)), uint64(offset)+maxTarget+1)], []byte{0})
+	return string(b), ok
 }
 
 // cacheHardwareNames reads the names that entries refer to by index, an empty one

@@ -30,10 +30,14 @@ type Link struct {
 
 // A resolved path names an entry without passing any symbolic link.
 type resolved struct {
-	path    string
-	entry   Entry
-	links   []Link   // passed on the way, in the order they were met
-	through []string // directories that a ".." left again; they too must exist for the spelling to work
+	path  string
+	entry Entry
+	links []Link // passed on the way, in the order they were met
+
+	// Directories that were left again by "..", as b was in "/a/b/../c"; without
+	// links, in the order they were left, each once. The kernel enters them, so that
+	// they must be there for a path to work as it is spelled.
+	through []string
 }
 
 // A walker follows paths as the kernel does, and remembers what it has seen so
@@ -71,8 +75,15 @@ func (w *walker) look(path string) look {
 type PathError struct {
 	Path string // that was being followed
 	At   string // the component that failed, without links above it
-	Rest string // what was to be followed from there, with the targets of links put in; empty when At is the end
-	Err  error
+
+	// Rest is what was still to be followed after At: what is left of the targets of
+	// links that were passed, and then what came after each of these links. It is as
+	// it was spelled, but for slashes at its two ends, which are gone: it may hold
+	// ".", ".." and the names of links that nobody has looked at. It is empty when At
+	// is the end. Where At is a link, its own target is not part of it.
+	Rest string
+
+	Err error
 }
 
 func (e *PathError) Error() string { return e.Path + ": " + e.reason() }

@@ -11,21 +11,21 @@ import (
 )
 
 func TestResolve(t *testing.T) {
-	host := tree{
-		"/a": "dir", "/a/b": "dir", "/a/b/c": "file", "/a/f": "file", "/w": "dir", "/w/x": "dir",
-		"/bin": "-> usr/bin", "/usr": "dir", "/usr/bin": "dir", "/usr/bin/sh": "-> dash", "/usr/bin/dash": "file",
+	files := listing{
+		"/a/b/c": "", "/a/f": "", "/w/x/": "", "/bin": "-> usr/bin", "/usr/bin/sh": "-> dash", "/usr/bin/dash": "",
 		"/abs": "-> /a/b", "/up": "-> ../../a", "/a/self": "-> .", "/a/root": "-> /",
 		"/w/out": "-> /a", "/w/in": "-> x", "/w/dangling": "-> /nowhere/at/all", "/w/tofile": "-> ../a/f",
 		"/w/twice": "-> out/b", "/w/x/back": "-> ../../w/in",
 		"/loop": "-> loop", "/l1": "-> l2", "/l2": "-> l1", "/empty": "-> ",
-		"/shut": "dir", "/shut/in": "! access", "/bad": "! io", "/w/shut": "-> /shut/in",
-		"/sp ace": "dir", "/new\nline": "dir", "/\xff\xfe": "dir", "/\xff\xfe/l": "-> ../\xff\xfe",
-		"/" + strings.Repeat("n", 255): "file",
+		"/shut/": "(0)", "/bad": "<error>", "/w/shut": "-> /shut/in",
+		"/sp ace/": "", "/new\nline/": "", "/\xff\xfe/l": "-> ../\xff\xfe",
+		"/" + strings.Repeat("n", 255): "",
 	}
 	for i := range 42 {
-		host[fmt.Sprintf("/chain%d", i)] = fmt.Sprintf("-> chain%d", i+1)
+		files[fmt.Sprintf("/chain%d", i)] = fmt.Sprintf("-> chain%d", i+1)
 	}
-	host["/chain42"] = "file"
+	files["/chain42"] = ""
+	host := newDisk(files)
 	for _, tt := range []struct {
 		path, want string
 		links      string // the paths of the links that are passed
@@ -70,8 +70,8 @@ func TestResolve(t *testing.T) {
 		{path: "/loop", err: ErrLoop, at: "/loop", links: strings.TrimSpace(strings.Repeat("/loop ", 40))},
 		{path: "/l1/x", err: ErrLoop, at: "/l1", links: strings.TrimSpace(strings.Repeat("/l1 /l2 ", 20))},
 		{path: "/chain1", err: ErrLoop, at: "/chain41", links: chain(1, 41)},
-		{path: "/shut/in/x", err: errAccess, at: "/shut/in"},
-		{path: "/w/shut", err: errAccess, at: "/shut/in", links: "/w/shut"},
+		{path: "/shut/in/x", err: fs.ErrPermission, at: "/shut/in"},
+		{path: "/w/shut", err: fs.ErrPermission, at: "/shut/in", links: "/w/shut"},
 		{path: "/bad", err: errIO, at: "/bad"},
 		{path: "/a/" + strings.Repeat("n", 256), err: ErrNameTooLong, at: "/a/" + strings.Repeat("n", 256)},
 		{path: strings.Repeat("/a", 2048), err: ErrNameTooLong, at: strings.Repeat("/a", 2048)},
@@ -81,7 +81,7 @@ func TestResolve(t *testing.T) {
 			var links []string
 			for _, l := range got.links {
 				links = append(links, l.Path)
-				if host[l.Path] != "-> "+l.Target {
+				if files[l.Path] != "-> "+l.Target {
 					t.Errorf("the link %s is said to hold %q", l.Path, l.Target)
 				}
 			}
@@ -130,32 +130,33 @@ func TestResolveIsStable(t *testing.T) {
 	}
 	found := 0
 	for range 2000 {
-		host := tree{}
+		files := listing{}
 		var fill func(dir string, depth int)
 		fill = func(dir string, depth int) {
 			for _, name := range names {
 				at := below(dir, name)
 				switch n := random.IntN(6); {
 				case n < 2 && depth > 0:
-					host[at] = "dir"
+					files[at+"/"] = ""
 					fill(at, depth-1)
 				case n == 2:
-					host[at] = "file"
+					files[at] = ""
 				case n == 3:
-					host[at] = "-> " + strings.TrimPrefix(path(3), "/")
+					files[at] = "-> " + strings.TrimPrefix(path(3), "/")
 				case n == 4:
-					host[at] = "-> " + path(3)
+					files[at] = "-> " + path(3)
 				}
 			}
 		}
 		fill("/", 2)
+		host := newDisk(files)
 		shared := newWalker(host)
 		for range 20 {
 			p := path(5)
 			got, err := shared.resolve(p)
 			fresh, freshErr := newWalker(host).resolve(p)
 			if got.path != fresh.path || fmt.Sprint(err) != fmt.Sprint(freshErr) || !slices.Equal(got.links, fresh.links) {
-				t.Fatalf("%v: %s resolves to %v, %v, then to %v, %v", host, p, got, err, fresh, freshErr)
+				t.Fatalf("%v: %s resolves to %v, %v, then to %v, %v", files, p, got, err, fresh, freshErr)
 			}
 			if err != nil {
 				continue
@@ -163,11 +164,128 @@ func TestResolveIsStable(t *testing.T) {
 			found++
 			again, err := shared.resolve(got.path)
 			if err != nil || again.path != got.path || len(again.links) != 0 || again.entry != got.entry {
-				t.Fatalf("%v: %s resolves to %s, and that to %v, %v", host, p, got.path, again, err)
+				t.Fatalf("%v: %s resolves to %s, and that to %v, %v", files, p, got.path, again, err)
 			}
 		}
 	}
 	if found < 5000 {
 		t.Errorf("only %d paths were found", found)
+	}
+}
+
+// TestResolveRest breaks paths off: what is left must be what was not followed, so
+// that At and Rest together are where the path would lead.
+func TestResolveRest(t *testing.T) {
+	host := newDisk(listing{
+		"/a/b/": "", "/a/f": "", "/shut/": "(0)", "/bad": "<error>",
+		"/abs": "-> /a/none/deep", "/rel": "-> a/./none//deep/", "/end": "-> a/none", "/up": "-> a/b/../none/../x", "/tofile": "-> a/f/x",
+		"/one": "-> two/1", "/two": "-> three/2/22", "/three": "-> a/3", "/good": "-> a/b", "/dot": "-> .", "/empty": "-> ", "/loop": "-> loop/l",
+		"/in": "-> shut/in/it", "/a/back": "-> ../good/none",
+	})
+	for _, tt := range []struct {
+		path, at, rest string
+		err            error
+	}{
+		{"/none", "/none", "", fs.ErrNotExist},
+		{"/none/", "/none", "", fs.ErrNotExist},
+		{"//none//", "/none", "", fs.ErrNotExist},
+		{"/none/x", "/none", "x", fs.ErrNotExist},
+		{"/a/none/x/y", "/a/none", "x/y", fs.ErrNotExist},
+		{"/a/none//x//y/", "/a/none", "x//y", fs.ErrNotExist},
+		{"/a/none/../x/./..", "/a/none", "../x/./..", fs.ErrNotExist},
+		{"/a/b/../none/..", "/a/none", "..", fs.ErrNotExist},
+		{"/abs", "/a/none", "deep", fs.ErrNotExist},
+		{"/abs/x", "/a/none", "deep/x", fs.ErrNotExist},
+		{"/abs/../x/", "/a/none", "deep/../x", fs.ErrNotExist},
+		{"/rel", "/a/none", "deep", fs.ErrNotExist},
+		{"/rel/x", "/a/none", "deep//x", fs.ErrNotExist},
+		{"/end", "/a/none", "", fs.ErrNotExist},
+		{"/end/x", "/a/none", "x", fs.ErrNotExist},
+		{"/up/y", "/a/none", "../x/y", fs.ErrNotExist},
+		{"/one/0", "/a/3", "2/22/1/0", fs.ErrNotExist},
+		{"/good/none/good", "/a/b/none", "good", fs.ErrNotExist},
+		{"/dot/dot/none/dot", "/none", "dot", fs.ErrNotExist},
+		{"/a/back/abs", "/a/b/none", "abs", fs.ErrNotExist},
+		{"/empty/x", "/empty", "x", fs.ErrNotExist},
+		{"/a/f/x/y", "/a/f", "x/y", ErrNotDirectory},
+		{"/a/f/", "/a/f", "", ErrNotDirectory},
+		{"/a/f/../b", "/a/f", "../b", ErrNotDirectory},
+		{"/tofile/y", "/a/f", "x/y", ErrNotDirectory},
+		{"/shut/x/y", "/shut/x", "y", fs.ErrPermission},
+		{"/in/x", "/shut/in", "it/x", fs.ErrPermission},
+		{"/bad/x", "/bad", "x", errIO},
+		{"/loop/x", "/loop", strings.Repeat("l/", 40) + "x", ErrLoop},
+		{"/a/" + strings.Repeat("n", 256) + "/x", "/a/" + strings.Repeat("n", 256), "x", ErrNameTooLong},
+		{strings.Repeat("/a", 2048), strings.Repeat("/a", 2048), "", ErrNameTooLong},
+	} {
+		_, err := newWalker(host).resolve(tt.path)
+		fault, ok := errors.AsType[*PathError](err)
+		if !ok || fault.At != tt.at || fault.Rest != tt.rest || !errors.Is(err, tt.err) {
+			t.Errorf("%.40q: got %+v, want %v at %q with the rest %q", tt.path, fault, tt.err, tt.at, tt.rest)
+		}
+	}
+	host = newDisk(listing{"/": "<error>"})
+	if _, err := newWalker(host).resolve("/a/b"); !errors.Is(err, errIO) {
+		t.Errorf("a root that cannot be looked at: %v", err)
+	} else if fault, _ := errors.AsType[*PathError](err); fault.At != "/" || fault.Rest != "a/b" {
+		t.Errorf("a root that cannot be looked at: %+v", fault)
+	}
+}
+
+// TestResolveThrough leaves directories again. Each must be there for the path to
+// work, and no other need be but those of the result.
+func TestResolveThrough(t *testing.T) {
+	files := listing{
+		"/a/b/f": "", "/a/c/": "", "/d/e/g/": "", "/l": "-> a/b/../c", "/abs": "-> /d/e", "/a/up": "-> ../d/e/g/../..", "/m": "-> l/../b",
+	}
+	for _, tt := range []struct{ path, end, through string }{
+		{"/", "/", ""},
+		{"/../..", "/", ""},
+		{"/a/b", "/a/b", ""},
+		{"/a/./b/.", "/a/b", ""},
+		{"/a/b/..", "/a", "/a/b"},
+		{"/a/b/../c", "/a/c", "/a/b"},
+		{"/a/../a/../d", "/d", "/a"},
+		{"/a/b/../../d/e/..", "/d", "/a/b /a /d/e"},
+		{"/l", "/a/c", "/a/b"},
+		{"/l/../b/f", "/a/b/f", "/a/b /a/c"},
+		{"/m/f", "/a/b/f", "/a/b /a/c"},
+		{"/abs/..", "/d", "/d/e"},
+		{"/abs/g/../../e", "/d/e", "/d/e/g /d/e"},
+		{"/a/up", "/d", "/a /d/e/g /d/e"},
+		{"/a/up/../a/up", "/d", "/a /d/e/g /d/e /d"},
+		{"/a/b/../none", "", "/a/b"},
+	} {
+		got, err := newWalker(newDisk(files)).resolve(tt.path)
+		if got.path != tt.end || (err == nil) != (tt.end != "") || strings.Join(got.through, " ") != tt.through {
+			t.Errorf("%s: got %q through %q, %v; want %q through %s", tt.path, got.path, got.through, err, tt.end, tt.through)
+		}
+		if err != nil {
+			continue
+		}
+		// With nothing but the links, what was left and the result, the path works.
+		least := listing{got.path + "/": ""}
+		if got.entry.Type == 0 {
+			least = listing{got.path: ""}
+		}
+		for _, l := range got.links {
+			least[l.Path] = "-> " + l.Target
+		}
+		for _, dir := range got.through {
+			least[dir+"/"] = ""
+		}
+		if again, err := newWalker(newDisk(least)).resolve(tt.path); err != nil || again.path != got.path {
+			t.Errorf("%s: with nothing but %q it leads to %q, %v", tt.path, least, again.path, err)
+		}
+		for _, dir := range got.through {
+			if strings.HasPrefix(got.path, dir) {
+				continue // there in any case
+			}
+			gone := newDisk(least)
+			gone.remove(dir)
+			if again, err := newWalker(gone).resolve(tt.path); err == nil {
+				t.Errorf("%s: without %s it leads to %q all the same", tt.path, dir, again.path)
+			}
+		}
 	}
 }
