@@ -1,5 +1,7 @@
 package mir
 
+import "slices"
+
 // A Comparison is how one policy differs from another in what it permits. Both
 // lists are empty when the policies permit the same.
 type Comparison struct {
@@ -71,9 +73,16 @@ func CompareRules(before, after RuleSet) Comparison {
 	if len(targets) > 0 {
 		name := freshName(targets)
 		c.comparePaths(targets, name, false)
-		c.comparePaths(targets, name, true)
+		if before.omissible() || after.omissible() {
+			c.comparePaths(targets, name, true)
+		}
 	}
 	return c
+}
+
+// omissible reports whether a rule may be left out.
+func (s RuleSet) omissible() bool {
+	return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Missing == MissingSkip })
 }
 
 // Contains reports whether candidate permits nothing that boundary does not. If

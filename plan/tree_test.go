@@ -38,12 +38,13 @@ func (t tree) Lstat(path string) (Entry, error) {
 	for _, c := range []byte(path) {
 		e.Inode = e.Inode*131 + uint64(c)
 	}
-	for _, other := range t {
-		if other == "= "+path {
-			e.Links++
-		}
-	}
 	switch {
+	case what == "file":
+		for _, other := range t {
+			if strings.HasPrefix(other, "= ") && other[2:] == path {
+				e.Links++
+			}
+		}
 	case what == "dir", what == "locked":
 		e.Type = fs.ModeDir
 	case what == "fifo":
