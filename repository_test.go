@@ -13,12 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"maelys.dev/maelys/internal/cli"
 	"maelys.dev/maelys/manifest"
+	"maelys.dev/maelys/plan"
 )
 
 const module = "maelys.dev/maelys"
@@ -292,6 +294,26 @@ func TestDocuments(t *testing.T) {
 	}
 	if !bytes.Equal(dump, p.Bytes()) {
 		t.Errorf("docs/format.md: the dump is\n%x, want\n%x", dump, p.Bytes())
+	}
+
+	host := document(t, "docs/plan.md")
+	words := []string{
+		string(plan.CodeOmissibleDeny), string(plan.CodeReplaceableLink), string(plan.CodeHardLinkedDeny),
+		string(plan.CodeDeniedRuntime), string(plan.CodeWritableRuntime), plan.PrivateTemp,
+	}
+	for _, c := range plan.Capabilities() {
+		words = append(words, string(c))
+	}
+	help, _, _ := maelys(t, "plan", "--help")
+	for _, m := range regexp.MustCompile(`--[a-z-]+`).FindAllString(help, -1) {
+		if m != "--json" && m != "--help" && m != "--" {
+			words = append(words, m)
+		}
+	}
+	for _, word := range words {
+		if !strings.Contains(host, word) {
+			t.Errorf("docs/plan.md does not say what %s is", word)
+		}
 	}
 
 	language := document(t, "docs/manifest.md")

@@ -24,6 +24,8 @@ type Facts struct {
 	UnprivilegedClone   int // kernel.unprivileged_userns_clone, of Debian's kernels
 	AppArmorRestriction int // kernel.apparmor_restrict_unprivileged_userns, of Ubuntu's
 
+	Modules []string // the security modules in force, where they can be known
+
 	Filtered bool // a seccomp filter is around this process, as in most containers
 
 	Landlock      int   // the version that is in force, 0 for none

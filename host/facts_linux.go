@@ -19,6 +19,7 @@ func Read() Facts {
 		MaxUserNamespaces:   setting("user/max_user_namespaces"),
 		UnprivilegedClone:   setting("kernel/unprivileged_userns_clone"),
 		AppArmorRestriction: setting("kernel/apparmor_restrict_unprivileged_userns"),
+		Modules:             modules(),
 		Filtered:            filtered(),
 		Seccomp:             linux.SeccompFilter(),
 	}
@@ -44,6 +45,16 @@ func setting(name string) int {
 		return -1
 	}
 	return n
+}
+
+// modules returns the security modules that the kernel lists, none where securityfs is
+// not mounted.
+func modules() []string {
+	text, err := os.ReadFile("/sys/kernel/security/lsm")
+	if err != nil {
+		return nil
+	}
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == ',' || r == '\n' })
 }
 
 // filtered reports whether a seccomp filter is around this process (proc(5), Linux 3.8).

@@ -40,7 +40,7 @@ func (p *Plan) Evaluate(path string) Decision {
 		for i := from; i < to; i++ {
 			r := &p.rules[i]
 			if r.Access != mir.Deny {
-				if reached && !granted {
+				if !granted {
 					d.Private, granted = r.Private, true
 				}
 				if !reached {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
+	pathpkg "path"
 	"slices"
 	"strings"
 )
@@ -34,7 +34,7 @@ func (p *Plan) Locate(host Filesystem, path string) (Location, error) {
 
 // end returns where the path that e is about would be, if what is missing were
 // there: a ".." after that is taken as if it led back.
-func (e *PathError) end() string { return path.Join(e.At, e.Rest) }
+func (e *PathError) end() string { return pathpkg.Join(e.At, e.Rest) }
 
 // A view is the host as a sandbox sees it.
 type view struct {
@@ -49,6 +49,9 @@ func (v *view) Lstat(path string) (Entry, error) {
 	}
 	if _, ok := v.link(path); ok {
 		return Entry{Identity: Identity{Type: fs.ModeSymlink}}, nil
+	}
+	if isProcess(path) {
+		return Entry{Identity: Identity{Type: fs.ModeDir}}, nil
 	}
 	if from, to := v.plan.rulesAt(path); from < to {
 		return Entry{Identity: v.plan.rules[from].Identity}, nil
@@ -68,12 +71,35 @@ func (v *view) Readlink(path string) (string, error) {
 	return v.Filesystem.Readlink(path)
 }
 
+// link returns the target of a link that the sandbox has of its own.
 func (v *view) link(path string) (target string, ok bool) {
+	switch dir, name := pathpkg.Split(path); {
+	case name == "root" && isProcess(pathpkg.Clean(dir)):
+		return "/", true // of the sandbox
+	case name == "cwd" && isProcess(pathpkg.Clean(dir)) && v.plan.at.workspace != "":
+		return v.plan.at.workspace, true // where it starts
+	}
 	i, ok := slices.BinarySearchFunc(v.plan.links, path, func(l Link, path string) int { return strings.Compare(l.Path, path) })
 	if !ok {
 		return "", false
 	}
 	return v.plan.links[i].Target, true
+}
+
+// isProcess reports whether path is a directory of procfs for a process or a thread, or
+// one on the way to it. Which there are is not known; all look alike.
+func isProcess(path string) bool {
+	segments := strings.Split(path, "/")[1:]
+	numbered := func(s string) bool { return strings.Trim(s, "0123456789") == "" }
+	switch {
+	case len(segments) < 2 || segments[0] != "proc":
+		return false
+	case segments[1] != "self" && segments[1] != "thread-self" && !numbered(segments[1]):
+		return false
+	case len(segments) == 2:
+		return true
+	}
+	return segments[2] == "task" && (len(segments) == 3 || len(segments) == 4 && numbered(segments[3]))
 }
 
 // holds reports whether something of the plan lies beneath path.

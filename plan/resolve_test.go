@@ -148,6 +148,11 @@ func TestResolveSaysEverything(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	_, err = Resolve(policyOf(t, "read tree runtime:", "read tree /dev", "read tree /nowhere"), someHost())
+	var ordered Errors
+	if !errors.As(err, &ordered) || len(ordered) != 2 || ordered[0].Code != CodeConflict || ordered[1].Code != CodeMissing {
+		t.Errorf("%v, want a conflict of rule 1 and then a missing path of rule 2", err)
+	}
 	if text := faults.Error(); !strings.HasSuffix(text, "(and 6 more)") || len(faults.Unwrap()) != 7 {
 		t.Errorf("it reads %q", text)
 	}
@@ -236,6 +241,35 @@ func TestResolveRecords(t *testing.T) {
 	p.Rules()[0].Path, p.Links()[0].Path, p.Directories()[0], p.Omitted()[0].Path = "x", "x", "x", "x"
 	if p.Rules()[0].Path == "x" || p.Links()[0].Path == "x" || p.Directories()[0] == "x" || p.Omitted()[0].Path == "x" {
 		t.Error("a plan can be changed from outside")
+	}
+}
+
+// A counting filesystem counts what it is asked.
+type counting struct {
+	Filesystem
+	looks int
+}
+
+func (c *counting) Lstat(path string) (Entry, error) {
+	c.looks++
+	return c.Filesystem.Lstat(path)
+}
+
+// TestResolveLooksAtNamedPathsOnly has a workspace with many files: what a run costs to
+// start must not depend on them.
+func TestResolveLooksAtNamedPathsOnly(t *testing.T) {
+	h := someHost()
+	files := h.Filesystem.(tree)
+	for i := range rounds(100_000) {
+		files[fmt.Sprintf("/home/ws/d/%d", i)] = "file"
+	}
+	counted := &counting{Filesystem: files}
+	h.Filesystem = counted
+	if _, err := Resolve(policyOf(t, "write tree workspace:", "read tree workspace:d", "deny tree workspace:in", "deny exact workspace:absent skip"), h); err != nil {
+		t.Fatal(err)
+	}
+	if counted.looks > 10 { // each component once
+		t.Errorf("%d paths were looked at", counted.looks)
 	}
 }
 
@@ -341,6 +375,13 @@ func TestLocate(t *testing.T) {
 		{"/dev/null", "/dev/null", true},
 		{"/dev/sda", "/dev/sda", false},
 		{"/proc", "/proc", true},
+		{"/proc/self/root/etc/passwd", "/etc/passwd", true},
+		{"/proc/17/root", "/", true},
+		{"/proc/self/task/17/root/home/ws/in", "/home/ws/d", true},
+		{"/proc/thread-self/cwd/f", "/home/ws/f", true},
+		{"/proc/self/status", "/proc/self/status", false},
+		{"/proc/other/root/etc", "/proc/other/root/etc", false},
+		{"/proc/self/fd/root", "/proc/self/fd/root", false},
 	} {
 		at, err := p.Locate(files, tt.path)
 		if err != nil || at.Path != tt.want || at.Exists != tt.exists {

@@ -33,13 +33,16 @@ The exit status is 0 when the better backend can hold everything.`,
 
 // A doctorInfo is what doctor has found, as JSON.
 type doctorInfo struct {
-	System   string        `json:"system"`
-	Release  string        `json:"release"`
-	Root     bool          `json:"root"`
-	Backend  string        `json:"backend"` // the better one that can hold anything; empty when none can
-	Landlock int           `json:"landlock"`
-	Seccomp  bool          `json:"seccomp"`
-	Backends []backendInfo `json:"backends"`
+	System   string         `json:"system"`
+	Release  string         `json:"release"`
+	Root     bool           `json:"root"`
+	Backend  string         `json:"backend"` // the better one that can hold anything; empty when none can
+	Landlock int            `json:"landlock"`
+	Seccomp  bool           `json:"seccomp"`
+	Filtered bool           `json:"filtered"` // a seccomp filter is around this process, as in a container
+	Modules  []string       `json:"securityModules,omitempty"`
+	Settings map[string]int `json:"settings,omitempty"` // of the kernel, those that it has
+	Backends []backendInfo  `json:"backends"`
 }
 
 type backendInfo struct {
@@ -74,6 +77,19 @@ func (b backendInfo) lacks() []abilityInfo {
 // diagnose says what a host with these facts can enforce.
 func diagnose(f host.Facts, paint painter) *result {
 	info := &doctorInfo{System: f.System, Release: f.Release, Root: f.Root, Landlock: f.Landlock, Seccomp: f.System == "linux" && f.Seccomp == nil}
+	info.Filtered, info.Modules, info.Settings = f.Filtered, f.Modules, map[string]int{}
+	for _, s := range []struct {
+		name  string
+		value int
+	}{
+		{"user.max_user_namespaces", f.MaxUserNamespaces},
+		{"kernel.unprivileged_userns_clone", f.UnprivilegedClone},
+		{"kernel.apparmor_restrict_unprivileged_userns", f.AppArmorRestriction},
+	} {
+		if s.value >= 0 && f.System == "linux" {
+			info.Settings[s.name] = s.value
+		}
+	}
 	if best, ok := f.Best(); ok {
 		info.Backend = string(best)
 	}

@@ -3,6 +3,7 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -49,6 +50,50 @@ func BenchmarkRatioExplain(b *testing.B) {
 		}
 	}
 	ratio.Print(os.Stdout, "explain-examples-milliseconds", float64(slowest.Microseconds())/1000, 10)
+}
+
+// TestExamplesKeepSecrets asks every example about files that hold secrets on many
+// hosts. What no rule names is denied.
+func TestExamplesKeepSecrets(t *testing.T) {
+	home := t.TempDir()
+	var secrets []string
+	for name := range strings.FieldsSeq(`.ssh/id_ed25519 .ssh/id_rsa .ssh/config .ssh/known_hosts .netrc .git-credentials .gitconfig
+		.docker/config.json .kube/config .aws/credentials .config/gcloud/credentials.db .azure/accessTokens.json .npmrc .pypirc
+		.cargo/credentials.toml .gnupg/secring.gpg .password-store/x.gpg .bash_history .zshrc .config/gh/hosts.yml .env`) {
+		path := filepath.Join(home, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		secrets = append(secrets, path)
+	}
+	secrets = append(secrets, "/etc/shadow", "/proc/1/root"+home+"/.netrc", "/proc/self/root/etc/shadow", "/root")
+	examples, err := filepath.Glob("../../examples/*.json")
+	if err != nil || len(examples) == 0 {
+		t.Fatal("no examples: ", err)
+	}
+	for _, example := range examples {
+		workspace := filepath.Join(home, "project")
+		furnish(t, example, workspace)
+		var out, errs strings.Builder
+		args := append([]string{"explain", "--json", "-w", workspace, "--temp", t.TempDir(), example}, secrets...)
+		if status := cli.Main(args, strings.NewReader(""), &out, &errs); status != 0 {
+			t.Errorf("%s: status %d\n%s%s", example, status, out.String(), errs.String())
+		}
+		var said struct {
+			Answers []struct{ Query, Permission, Reason string }
+		}
+		if err := json.Unmarshal([]byte(out.String()), &said); err != nil || len(said.Answers) != len(secrets) {
+			t.Fatalf("%s: %d answers (%v)", example, len(said.Answers), err)
+		}
+		for _, a := range said.Answers {
+			if a.Permission != "none" {
+				t.Errorf("%s: %s may be %s: %s", example, a.Query, a.Permission, a.Reason)
+			}
+		}
+	}
 }
 
 // furnish makes what the policy of an example needs to find in its workspace.

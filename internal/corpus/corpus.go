@@ -236,7 +236,7 @@ func number(s string) (int, error) {
 // At returns the path that a name of the case stands for when its tree is at root.
 func At(root, name string) string {
 	if strings.HasPrefix(name, "/") {
-		return name
+		return Fill(root, name)
 	}
 	return strings.TrimSuffix(root+"/"+Fill(root, name), "/")
 }
