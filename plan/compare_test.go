@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"maelys.dev/maelys/mir"
@@ -295,6 +296,69 @@ func TestRestrictRefuses(t *testing.T) {
 				t.Errorf("%v, want %s", err, tt.code)
 			}
 		})
+	}
+}
+
+// TestRestrictKeeps looks at what a restricted plan takes over from both.
+func TestRestrictKeeps(t *testing.T) {
+	h := someHost()
+	base, err := Resolve(policyOf(t, "write tree workspace:", "read exact workspace:absent skip", "deny tree workspace:in"), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ceiling, err := Resolve(policyOf(t, "read exact /etc", "write tree workspace:", "deny exact workspace:late skip", "read exact workspace:up", "deny exact /elsewhere"), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := Restrict(base, ceiling)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var warnings []string
+	for _, w := range both.Warnings() {
+		warnings = append(warnings, fmt.Sprint(w.Rule, " ", w.Code))
+	}
+	if want := []string{"-1 omissible-deny", "2 replaceable-link"}; !slices.Equal(warnings, want) {
+		t.Errorf("warnings %q, want %q", warnings, want)
+	}
+	if omitted := both.Omitted(); len(omitted) != 1 || omitted[0].Path != "/home/ws/absent" {
+		t.Errorf("omitted %+v, want those of the base", omitted)
+	}
+	if links := both.Links(); !slices.Contains(links, Link{"/home/ws/in", "d"}) || !slices.Contains(links, Link{"/home/ws/up", "d/../f"}) {
+		t.Errorf("links %v, want those of both", links)
+	}
+	if !slices.Equal(both.Directories(), []string{"/home/ws/d"}) {
+		t.Errorf("directories %v, want those of both", both.Directories())
+	}
+	if base.Digest() == both.Digest() || both.Policy() != base.Policy() {
+		t.Error("a restricted plan passes for its base")
+	}
+	for _, r := range both.Rules() {
+		want := map[string]int{"/home/ws": 0, "/home/ws/d": 2, "/elsewhere": -1}[r.Path]
+		if r.Policy != want {
+			t.Errorf("%+v, want it to come from rule %d", r, want)
+		}
+	}
+}
+
+// TestUnmet asks which requirements of a plan some backends cannot hold.
+func TestUnmet(t *testing.T) {
+	p, err := Resolve(policyOf(t, "write exact workspace:d", "read tree /etc", "deny exact /etc/passwd"), someHost())
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(list []Requirement) string {
+		var all []string
+		for _, r := range list {
+			all = append(all, fmt.Sprint(r.Capability, r.Unenforceable))
+		}
+		return strings.Join(all, " ")
+	}
+	if got, want := said(p.Unmet(Capabilities())), "fs-exact-directorytrue"; got != want {
+		t.Errorf("with every capability: %q, want %q", got, want)
+	}
+	if got, want := said(p.Unmet([]Capability{FSRead, FSWrite, NetworkNone})), "fs-denyfalse fs-exact-directoryfalse fs-exact-directorytrue process-treefalse"; got != want {
+		t.Errorf("with few: %q, want %q", got, want)
 	}
 }
 

@@ -53,6 +53,19 @@ func policyOf(t testing.TB, lines ...string) *mir.Policy {
 	return p
 }
 
+// mediated makes a policy of lines that allows one destination.
+func mediated(t testing.TB, lines ...string) *mir.Policy {
+	t.Helper()
+	p, err := mir.Build(mir.Spec{
+		Rules: policyOf(t, lines...).Rules(), Mode: mir.ModeMediated, TreeConfinement: mir.Required,
+		Destinations: []mir.Destination{{Host: hostname(t, "a.example.com"), Port: 443}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // someHost has a workspace with a file, a directory, links and faults.
 func someHost() Host {
 	return Host{Workspace: "/home/ws", Temp: "/t", Filesystem: tree{
@@ -105,6 +118,7 @@ func TestResolveFaults(t *testing.T) {
 		{"pin of nothing", func(h *Host) {
 			h.Pins = map[mir.Destination]netip.AddrPort{{Host: hostname(t, "a.example.com"), Port: 443}: pinOne}
 		}, nil, CodeHostContext, -1, "", "found a.example.com:443, which is to be pinned", "network.allow", nil},
+		{"pin to port 0", nil, nil, CodeHostContext, -1, "", "expected an address and a port to pin a.example.com:443 to", "ADDRESS:PORT", nil},
 		{"no root of the filesystem", func(h *Host) { h.Filesystem = tree{"/": "! io"} }, []string{"read tree /etc"}, CodeHostContext, -1, "/home/ws", "at /: input/output error", "", errIO},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -112,7 +126,12 @@ func TestResolveFaults(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&h)
 			}
-			_, err := Resolve(policyOf(t, tt.rules...), h)
+			policy := policyOf(t, tt.rules...)
+			if tt.name == "pin to port 0" {
+				policy = mediated(t)
+				h.Pins = map[mir.Destination]netip.AddrPort{policy.Destinations()[0]: netip.MustParseAddrPort("192.0.2.1:0")}
+			}
+			_, err := Resolve(policy, h)
 			var faults Errors
 			if !errors.As(err, &faults) {
 				t.Fatalf("%v, want %s", err, tt.code)
@@ -244,6 +263,39 @@ func TestResolveRecords(t *testing.T) {
 	}
 }
 
+// TestPins has an address in two spellings.
+func TestPins(t *testing.T) {
+	policy := mediated(t)
+	h := someHost()
+	h.Pins = map[mir.Destination]netip.AddrPort{policy.Destinations()[0]: netip.MustParseAddrPort("[::ffff:192.0.2.1]:443")}
+	p, err := Resolve(policy, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pins := p.Pins(); len(pins) != 1 || pins[0].Address != pinOne {
+		t.Errorf("pins %v, want one to %s", pins, pinOne)
+	}
+}
+
+// TestOwnDevices grants a device of the host that the sandbox has of its own.
+func TestOwnDevices(t *testing.T) {
+	h := someHost()
+	h.Filesystem.(tree)["/dev/null"] = "device"
+	p, err := Resolve(policyOf(t, "read tree runtime:", "read exact /dev/null"), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := p.rulesAt("/dev/null")
+	if to-from != 2 {
+		t.Fatalf("%d rules for /dev/null, want 2", to-from)
+	}
+	for _, r := range p.rules[from:to] {
+		if !r.Private || r.Identity.Inode != 0 {
+			t.Errorf("%+v is about the host's device", r)
+		}
+	}
+}
+
 // A counting filesystem counts what it is asked.
 type counting struct {
 	Filesystem
@@ -275,18 +327,8 @@ func TestResolveLooksAtNamedPathsOnly(t *testing.T) {
 
 // TestDigest changes one thing at a time.
 func TestDigest(t *testing.T) {
-	mediated := func(lines ...string) *mir.Policy {
-		p, err := mir.Build(mir.Spec{
-			Rules: policyOf(t, lines...).Rules(), Mode: mir.ModeMediated, TreeConfinement: mir.Required,
-			Destinations: []mir.Destination{{Host: hostname(t, "a.example.com"), Port: 443}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
 	rules := []string{"read tree workspace:d", "deny exact workspace:absent skip", "read exact workspace:up"}
-	base := mediated(rules...)
+	base := mediated(t, rules...)
 	of := func(p *mir.Policy, change func(*Host, tree)) mir.Digest {
 		t.Helper()
 		h := someHost()
@@ -304,7 +346,7 @@ func TestDigest(t *testing.T) {
 	destination := base.Destinations()[0]
 	seen := map[mir.Digest]string{want: "the base"}
 	for name, digest := range map[string]mir.Digest{
-		"another rule": of(mediated(append([]string{"read exact /etc"}, rules...)...), nil),
+		"another rule": of(mediated(t, append([]string{"read exact /etc"}, rules...)...), nil),
 		"another workspace": of(base, func(h *Host, f tree) {
 			f["/home/ws/d/d"], f["/home/ws/d/up"], h.Workspace = "dir", "-> x", "/home/ws/d"
 		}),
@@ -349,7 +391,8 @@ func TestLocate(t *testing.T) {
 	h.Temp = ""
 	files := h.Filesystem.(tree)
 	files["/tmp/l"], files["/tmp/ws"], files["/tmp/ws/f"] = "-> /etc", "dir", "file"
-	p, err := Resolve(policyOf(t, "read tree runtime:", "read tree workspace:", "write tree temp:", "read tree /tmp/ws"), h)
+	files["/tmp/deep"], files["/tmp/deep/er"], files["/tmp/deep/er/f"] = "dir", "dir", "file"
+	p, err := Resolve(policyOf(t, "read tree runtime:", "read tree workspace:", "write tree temp:", "read tree /tmp/ws", "read exact /tmp/deep/er"), h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,6 +413,9 @@ func TestLocate(t *testing.T) {
 		{"/tmp/l/passwd", "/tmp/l/passwd", false},
 		{"/tmp", "/tmp", true},
 		{"/tmp/ws/f", "/tmp/ws/f", true},
+		{"/tmp/deep", "/tmp/deep", true}, // to hold what a rule names
+		{"/tmp/deep/er/f", "/tmp/deep/er/f", true},
+		{"/tmp/deep/other", "/tmp/deep/other", false},
 		{"/dev/stdin", "/proc/self/fd/0", false},
 		{"/dev/ptmx", "/dev/pts/ptmx", false},
 		{"/dev/null", "/dev/null", true},
