@@ -5,7 +5,21 @@
 // starts nothing; the same policy on the same filesystem gives the same plan on
 // every machine that looks.
 //
-// Resolution itself is being built. What is here is its ground: how a path is
-// followed through symbolic links, and which files it takes to load and start an
-// executable, which is what a policy calls minimal-runtime.
+// # Where to start
+//
+// [Resolve] makes a [Plan] of a policy and a [Host], or says everything that is
+// wrong. [Plan.Evaluate] answers what is permitted on a path, and why; a path that
+// somebody has typed goes through [Plan.Locate] first. [Diff], [Contains],
+// [Overlaps] and [Restrict] compare and combine plans, exactly over absolute paths.
+//
+// Who starts a command under a plan asks [Plan.Unmet] whether what enforces it can
+// hold all of it, [Plan.Warnings] for what to be strict about, and [Plan.Changed]
+// whether the host is still what was resolved.
+//
+// # Files
+//
+// walk.go follows paths. resolve.go makes plans, private.go is what a sandbox has of
+// its own, runtime.go, script.go, env.go, loader.go, loaderpath.go, elf.go and
+// ldcache.go find out what an executable needs to start. evaluate.go is the
+// permission contract, compare.go and restrict.go are the algebra.
 package plan

@@ -18,10 +18,8 @@ and tree confinement.
 ` + symbolicNote + resolvedNote,
 		Example: "  maelys contains company.mir project.json",
 		Args:    filesBeforeDash(2, 2),
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.verb(func(args []string) *result {
-			pair, failed := a.readPair(cmd, args, &at)
+		RunE: a.verbOn(func(args, command []string) *result {
+			pair, failed := a.readPair(args, &at, command)
 			if failed != nil {
 				return failed
 			}
@@ -34,7 +32,7 @@ and tree confinement.
 				r.Diagnostics = append(r.Diagnostics, widened(args[1], c))
 			}
 			return r
-		})(cmd, args)
+		}),
 	}
 	at.register(cmd)
 	return cmd

@@ -39,6 +39,16 @@ func (c *hostContext) resolveBoth(first, second *input, p, q *mir.Policy, comman
 	return a, b, bothFailed(failed, other)
 }
 
+// readPlan reads a policy and returns what it means on this host.
+func (a *app) readPlan(name string, c *hostContext, command []string) (*input, *plan.Plan, *result) {
+	in, p, failed := a.readSource(name)
+	if failed != nil {
+		return nil, nil, failed
+	}
+	resolved, failed := c.resolve(in, p, command)
+	return in, resolved, failed
+}
+
 // resolve returns what a policy means on this host when command is to be started,
 // which may be empty. The policy was read from in.
 func (c *hostContext) resolve(in *input, p *mir.Policy, command []string) (*plan.Plan, *result) {

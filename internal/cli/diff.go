@@ -31,15 +31,13 @@ are missing at the launch and created later, where a deny may have been left out
 ` + symbolicNote + resolvedNote,
 		Example: "  maelys diff --fail-on-widen main.json branch.json",
 		Args:    filesBeforeDash(2, 2),
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.verb(func(args []string) *result {
-			pair, failed := a.readPair(cmd, args, &at)
+		RunE: a.verbOn(func(args, command []string) *result {
+			pair, failed := a.readPair(args, &at, command)
 			if failed != nil {
 				return failed
 			}
 			return a.diff(pair, failOnWiden)
-		})(cmd, args)
+		}),
 	}
 	at.register(cmd)
 	cmd.Flags().BoolVar(&failOnWiden, "fail-on-widen", false, "exit with 1 when AFTER permits anything that BEFORE does not")
@@ -58,8 +56,7 @@ type pair struct {
 }
 
 // readPair reads the two policies that a verb compares.
-func (a *app) readPair(cmd *cobra.Command, args []string, at *hostContext) (*pair, *result) {
-	args, command := splitDash(cmd, args)
+func (a *app) readPair(args []string, at *hostContext, command []string) (*pair, *result) {
 	first, p, failed := a.readSource(args[0])
 	second, q, other := a.readSource(args[1])
 	if failed = bothFailed(failed, other); failed != nil {

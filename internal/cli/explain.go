@@ -35,16 +35,8 @@ first. Write ./NAME for a file whose name looks like HOST:PORT. What minimal-run
 grants depends on COMMAND. The exit status is 0 once everything is answered.`,
 		Example: "  maelys explain policy.json src/main.go .env example.com:443",
 		Args:    filesBeforeDash(2, math.MaxInt),
-	}
-	at.register(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.verb(func(args []string) *result {
-			args, command := splitDash(cmd, args)
-			in, p, failed := a.readSource(args[0])
-			if failed != nil {
-				return failed
-			}
-			resolved, failed := at.resolve(in, p, command)
+		RunE: a.verbOn(func(args, command []string) *result {
+			in, resolved, failed := a.readPlan(args[0], &at, command)
 			if failed != nil {
 				return failed
 			}
@@ -61,8 +53,9 @@ grants depends on COMMAND. The exit status is 0 once everything is answered.`,
 				e.query(query, r)
 			}
 			return r
-		})(cmd, args)
+		}),
 	}
+	at.register(cmd)
 	return cmd
 }
 

@@ -217,12 +217,15 @@ func filesBeforeDash(low, high int) cobra.PositionalArgs {
 	}
 }
 
-// splitDash returns the arguments before "--", and the command after it.
-func splitDash(cmd *cobra.Command, args []string) (before, command []string) {
-	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-		return args[:dash], args[dash:]
+// verbOn is verb for what takes a command after "--".
+func (a *app) verbOn(do func(args, command []string) *result) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		var command []string
+		if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+			args, command = args[:dash], args[dash:]
+		}
+		return a.verb(func(args []string) *result { return do(args, command) })(cmd, args)
 	}
-	return args, nil
 }
 
 func (a *app) helpVerb() *cobra.Command {

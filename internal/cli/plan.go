@@ -25,16 +25,8 @@ A path that leads out of its symbolic root is refused, and so is everything that
 be looked at. What cannot be held to the end is a warning, and refused with --strict.`,
 		Example: "  maelys plan policy.json -- make test\n  maelys plan -w ~/src/project --json policy.mir",
 		Args:    filesBeforeDash(1, 1),
-	}
-	at.register(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.verb(func(args []string) *result {
-			args, command := splitDash(cmd, args)
-			in, p, failed := a.readSource(args[0])
-			if failed != nil {
-				return failed
-			}
-			resolved, failed := at.resolve(in, p, command)
+		RunE: a.verbOn(func(args, command []string) *result {
+			in, resolved, failed := a.readPlan(args[0], &at, command)
 			if failed != nil {
 				return failed
 			}
@@ -43,8 +35,9 @@ be looked at. What cannot be held to the end is a warning, and refused with --st
 				Warnings: in.about(resolved.Warnings()),
 				text:     planTable(resolved, painter{color: colorful(a.stdout.w)}),
 			}
-		})(cmd, args)
+		}),
 	}
+	at.register(cmd)
 	return cmd
 }
 
