@@ -21,6 +21,9 @@ import (
 //
 // Every failure is [Errors] with all faults.
 func Resolve(p *mir.Policy, h Host) (*Plan, error) {
+	if h.Filesystem == nil {
+		return nil, Errors{{Code: CodeHostContext, Rule: aboutHost, Message: "expected a filesystem to resolve the policy on, found none"}}
+	}
 	r := &resolver{
 		w:    newWalker(h.Filesystem),
 		host: h,

@@ -118,6 +118,7 @@ func TestResolveFaults(t *testing.T) {
 		{"pin of nothing", func(h *Host) {
 			h.Pins = map[mir.Destination]netip.AddrPort{{Host: hostname(t, "a.example.com"), Port: 443}: pinOne}
 		}, nil, CodeHostContext, -1, "", "found a.example.com:443, which is to be pinned", "network.allow", nil},
+		{"no filesystem", func(h *Host) { h.Filesystem = nil }, nil, CodeHostContext, -1, "", "expected a filesystem", "", nil},
 		{"pin to port 0", nil, nil, CodeHostContext, -1, "", "expected an address and a port to pin a.example.com:443 to", "ADDRESS:PORT", nil},
 		{"no root of the filesystem", func(h *Host) { h.Filesystem = tree{"/": "! io"} }, []string{"read tree /etc"}, CodeHostContext, -1, "/home/ws", "at /: input/output error", "", errIO},
 	} {
