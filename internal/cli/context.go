@@ -3,7 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,6 +66,51 @@ func (c *hostContext) resolve(in *input, p *mir.Policy, command []string) (*plan
 		return nil, failure(in.about(resolved.Warnings())...)
 	}
 	return resolved, nil
+}
+
+// suppose is resolve for those who want to know what a policy permits once the paths
+// that it needs exist: those that are missing are taken for directories, and returned.
+func (c *hostContext) suppose(in *input, p *mir.Policy, command []string) (*plan.Plan, []*plan.Error, *result) {
+	h, failed := c.host(p, command)
+	if failed != nil {
+		return nil, nil, failed
+	}
+	resolved, err := plan.Resolve(p, h)
+	var missing plan.Errors
+	if faults, ok := errors.AsType[plan.Errors](err); ok && !c.strict {
+		supposed := supposition{h.Filesystem, nil}
+		for _, e := range faults {
+			broken, known := errors.AsType[*plan.PathError](e.Err)
+			if e.Code != plan.CodeMissing || !known || !errors.Is(e.Err, fs.ErrNotExist) {
+				return nil, nil, in.unresolved(err)
+			}
+			supposed.paths = append(supposed.paths, path.Join(broken.At, broken.Rest))
+		}
+		h.Filesystem, missing = supposed, faults
+		resolved, err = plan.Resolve(p, h)
+	}
+	if err != nil {
+		return nil, nil, in.unresolved(err)
+	}
+	if c.strict && len(resolved.Warnings()) > 0 {
+		return nil, nil, failure(in.about(resolved.Warnings())...)
+	}
+	return resolved, missing, nil
+}
+
+// A supposition is a filesystem on which some paths exist that do not.
+type supposition struct {
+	plan.Filesystem
+	paths []string
+}
+
+// Lstat implements [plan.Filesystem].
+func (s supposition) Lstat(path string) (plan.Entry, error) {
+	entry, err := s.Filesystem.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) && slices.ContainsFunc(s.paths, func(p string) bool { return covers(path, p) }) {
+		return plan.Entry{Identity: plan.Identity{Type: fs.ModeDir}}, nil
+	}
+	return entry, err
 }
 
 // host returns the host context for a policy.

@@ -32,11 +32,16 @@ decides, its line in the manifest, and what to write to change the answer.
 
 A PATH that is not absolute is below the workspace; symbolic links in it are followed
 first. Write ./NAME for a file whose name looks like HOST:PORT. What minimal-runtime
-grants depends on COMMAND. The exit status is 0 once everything is answered.`,
+grants depends on COMMAND. A path that the policy needs and that is missing is a warning:
+the answers are those that hold once it exists. The exit status is 0 once all is answered.`,
 		Example: "  maelys explain policy.json src/main.go .env example.com:443",
 		Args:    filesBeforeDash(2, math.MaxInt),
 		RunE: a.verbOn(func(args, command []string) *result {
-			in, resolved, failed := a.readPlan(args[0], &at, command)
+			in, p, failed := a.readSource(args[0])
+			if failed != nil {
+				return failed
+			}
+			resolved, wanting, failed := at.suppose(in, p, command)
 			if failed != nil {
 				return failed
 			}
@@ -48,7 +53,7 @@ grants depends on COMMAND. The exit status is 0 once everything is answered.`,
 				}
 				e.base = filepath.ToSlash(here)
 			}
-			r := &result{Warnings: in.about(resolved.Warnings())}
+			r := &result{Warnings: in.about(append(wanting, resolved.Warnings()...))}
 			for _, query := range args[1:] {
 				e.query(query, r)
 			}
@@ -94,10 +99,10 @@ func (e *explainer) query(query string, r *result) {
 	}
 	at, err := e.plan.Locate(host.Filesystem(), name)
 	if err != nil {
-		r.Diagnostics = append(r.Diagnostics, diagnostic{
-			Code: string(plan.CodeUnresolvable), Message: fmt.Sprintf("%s: the path cannot be followed: %v", printable(query), err), exit: exitNo,
-			Hint: "as this user nothing can be said about it, and nothing can be done with it",
-		})
+		// Whoever cannot follow a path can do nothing with what it leads to.
+		ans := answer{Query: query, Permission: mir.PermitNone.String(), Reason: fmt.Sprintf("the path cannot be followed: %v", err)}
+		r.Answers = append(r.Answers, ans)
+		r.text += fmt.Sprintf("%s: %s\n  %s\n", printable(query), e.paint.bold(ans.Permission), printable(ans.Reason))
 		return
 	}
 	e.path(query, path.Clean(name), at, r)
