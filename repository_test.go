@@ -33,6 +33,7 @@ var rooms = []string{
 	"plan",
 	"internal/linux",
 	"host",
+	"warden",
 	"internal/cli",
 	"cmd/maelys",
 	"internal/ratio",  // benchmarks only; imports nothing of the others and only tests import it
@@ -53,6 +54,7 @@ var forbidden = map[string]map[string]string{
 		"encoding/json": "takes the last of two members and replaces bad UTF-8; use jsontext",
 	},
 	"host":           {"net": "reads the host", "os/exec": "starts nothing", "math/rand/v2": "no chance"},
+	"warden":         {"net": "hands out what it is given", "math/rand/v2": "no chance"},
 	"internal/linux": {"net": "the kernel alone", "os/exec": "starts nothing"},
 	"plan":           {"os": "sees a host through its Filesystem", "net": "use net/netip", "syscall": "pure", "time": "pure: no clock", "math/rand/v2": "pure: no chance"},
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 
 	"maelys.dev/maelys/host"
@@ -32,41 +31,13 @@ func TestCorpus(t *testing.T) {
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			root := scratch(t)
-			plant(t, c, root)
+			corpus.Plant(t, c, root)
 			before := snapshot(t, root)
 			corpus.Check(t, c, root, host.Filesystem())
 			if after := snapshot(t, root); !slices.Equal(before, after) {
 				t.Errorf("resolution has changed the host\n%q\n%q", before, after)
 			}
 		})
-	}
-}
-
-// plant makes the tree of a case.
-func plant(t *testing.T, c corpus.Case, root string) {
-	t.Helper()
-	for _, n := range c.Tree {
-		name := corpus.At(root, n.Name)
-		var err error
-		switch n.Kind {
-		case "dir":
-			err = os.Mkdir(name, 0o755)
-		case "locked":
-			err = os.Mkdir(name, 0)
-		case "file":
-			err = os.WriteFile(name, []byte(n.Name), 0o600)
-		case "link":
-			err = os.Symlink(corpus.Fill(root, n.Target), name)
-		case "hard":
-			err = os.Link(corpus.At(root, n.Target), name)
-		case "fifo":
-			err = syscall.Mkfifo(name, 0o600)
-		default:
-			t.Fatalf("no way to make a %s", n.Kind)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

@@ -63,19 +63,19 @@ func (p *Plan) Requirements() []Requirement {
 			if p.inherited(r.Path) != mir.PermitNone {
 				need(FSDeny, i)
 			}
-			if r.Scope == mir.Exact && directory && p.beneath(r.Path) != mir.PermitNone {
+			if r.Scope == mir.Exact && directory && p.Beneath(r.Path) != mir.PermitNone {
 				need(FSExactDirectory, i)
 			}
 			continue
 		}
-		if p.Evaluate(r.Path).Permission == mir.PermitNone && (r.Scope == mir.Exact || p.beneath(r.Path) == mir.PermitNone) {
+		if p.Evaluate(r.Path).Permission == mir.PermitNone && (r.Scope == mir.Exact || p.Beneath(r.Path) == mir.PermitNone) {
 			continue // denied as a whole
 		}
 		need(FSRead, i)
 		if r.Access == mir.Write {
 			need(FSWrite, i)
 		}
-		if r.Scope == mir.Tree || !directory || p.beneath(r.Path) >= r.Access.Grants() {
+		if r.Scope == mir.Tree || !directory || p.Beneath(r.Path) >= r.Access.Grants() {
 			continue
 		}
 		need(FSExactDirectory, i)

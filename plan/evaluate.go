@@ -76,9 +76,9 @@ func (p *Plan) inherited(path string) mir.Permission {
 	return p.trees(parent(path), !p.isFresh(path))
 }
 
-// beneath returns what is permitted on the entries of a directory for which there is
-// no rule.
-func (p *Plan) beneath(path string) mir.Permission { return p.trees(path, true) }
+// Beneath returns what is permitted on the entries of a directory for which there is no
+// rule, and on everything beneath them.
+func (p *Plan) Beneath(path string) mir.Permission { return p.trees(path, true) }
 
 // trees returns what tree rules at a path and above permit; grants count only while
 // they reach.

@@ -1,0 +1,296 @@
+//go:build linux
+
+package warden_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"maelys.dev/maelys/host"
+	"maelys.dev/maelys/internal/corpus"
+	"maelys.dev/maelys/mir"
+	"maelys.dev/maelys/plan"
+	"maelys.dev/maelys/warden"
+)
+
+const (
+	nobody         = 65534           // a user and a group that own nothing
+	corpusVariable = "MAELYS_CORPUS" // where the written cases are, for a copy of the tests
+)
+
+// TestMain makes the test binary the second stage of a launch, and the program that is
+// confined: it is told apart by the name it is started by.
+func TestMain(m *testing.M) {
+	if status, ok := warden.Stage(); ok {
+		os.Exit(status)
+	}
+	if filepath.Base(os.Args[0]) == "probe" {
+		os.Exit(probe(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// A tried is what the kernel let the probe do with one path.
+type tried struct{ Read, Write bool }
+
+// probe tries to read and to change each path, and prints what could be done.
+func probe(paths []string) int {
+	all := make([]tried, len(paths))
+	for i, path := range paths {
+		all[i] = tried{canRead(path), canWrite(path)}
+	}
+	if json.NewEncoder(os.Stdout).Encode(all) != nil {
+		return 1
+	}
+	return 0
+}
+
+func canRead(path string) bool {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || info.IsDir() {
+		_, err := file.ReadDir(-1)
+		return err == nil
+	}
+	_, err = file.Read(make([]byte, 1))
+	return err == nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.EAGAIN)
+}
+
+// canWrite tries everything that changes a path, and takes it back.
+func canWrite(path string) bool {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		inside := path + "/created-by-the-probe"
+		if os.WriteFile(inside, nil, 0o600) == nil {
+			return os.Remove(inside) == nil
+		}
+		return os.Chmod(path, info.Mode()) == nil
+	case err == nil:
+		if os.Chmod(path, info.Mode().Perm()) == nil && info.Mode().IsRegular() {
+			return true
+		}
+		file, err := os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return false
+		}
+		return file.Close() == nil
+	}
+	if _, err := os.Lstat(path); err == nil { // a link to nothing
+		if os.WriteFile(path, nil, 0o600) != nil {
+			return false
+		}
+		end, err := filepath.EvalSymlinks(path)
+		return err == nil && os.Remove(end) == nil
+	}
+	first := path // that is missing
+	for {
+		above := filepath.Dir(first)
+		if _, err := os.Lstat(above); err == nil || above == "/" {
+			break
+		}
+		first = above
+	}
+	defer os.RemoveAll(first)
+	return os.MkdirAll(filepath.Dir(path), 0o700) == nil && os.WriteFile(path, nil, 0o600) == nil
+}
+
+// scratch returns an empty directory without links in its path, and not below /tmp,
+// where the sandbox may have a directory of its own.
+func scratch(t *testing.T) string {
+	t.Helper()
+	t.Setenv("TMPDIR", "/var/tmp")
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// copyOfTests makes a copy of this program in a directory that everybody may enter.
+func copyOfTests(t *testing.T, name string) string {
+	t.Helper()
+	dir := scratch(t)
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/"+name, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir + "/" + name
+}
+
+func available(t *testing.T) {
+	t.Helper()
+	for _, a := range host.Read().Abilities(host.Namespaces) {
+		if !a.Holds() {
+			if os.Getenv("MAELYS_REQUIRE_ALL") == "1" {
+				t.Fatalf("MAELYS_REQUIRE_ALL=1: this host cannot hold %s: %s", a.Capability, a.Reason)
+			}
+			t.Skipf("this host cannot hold %s: %s", a.Capability, a.Reason)
+		}
+	}
+}
+
+// with returns a policy with one more rule, for the probe.
+func with(t *testing.T, p *mir.Policy, program string) *mir.Policy {
+	t.Helper()
+	path, err := mir.NewPath(mir.RootHost, program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err = mir.Build(mir.Spec{
+		Rules: append(p.Rules(), mir.Rule{Access: mir.Read, Path: path, Scope: mir.Exact, Missing: mir.MissingError}),
+		Mode:  p.Mode(), TreeConfinement: p.TreeConfinement(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// confined runs the probe under a plan.
+func confined(t *testing.T, p *plan.Plan, program string, paths []string) []tried {
+	t.Helper()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	receipt, err := warden.Run(t.Context(), p, warden.Command{
+		Path: program, Args: append([]string{"probe"}, paths...), Dir: "/", Stdout: in, Stderr: os.Stderr,
+	})
+	in.Close()
+	if err != nil || receipt.Status != 0 {
+		t.Fatalf("%+v, %v", receipt, err)
+	}
+	var all []tried
+	if err := json.NewDecoder(out).Decode(&all); err != nil || len(all) != len(paths) {
+		t.Fatalf("%d answers for %d paths (%v)", len(all), len(paths), err)
+	}
+	return all
+}
+
+// TestCorpus tries the written cases on the kernel: each path is permitted what the
+// evaluator says, or the plan is refused before the launch.
+func TestCorpus(t *testing.T) {
+	available(t)
+	cases, err := corpus.Load(cmp.Or(os.Getenv(corpusVariable), "../plan/testdata/corpus"))
+	if err != nil || len(cases) < 60 {
+		t.Fatalf("%d cases (%v), want at least 60", len(cases), err)
+	}
+	program := copyOfTests(t, "probe")
+	enforced := 0
+	for _, c := range cases {
+		locked := slices.ContainsFunc(c.Tree, func(n corpus.Node) bool { return n.Kind == "locked" })
+		if len(c.Refused) > 0 || locked && os.Geteuid() == 0 {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			root := scratch(t)
+			corpus.Plant(t, c, root)
+			policy, err := c.Policy(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := plan.Host{Filesystem: host.Filesystem()}
+			if c.Workspace != "" {
+				h.Workspace = corpus.At(root, c.Workspace)
+			}
+			if c.Temp != "" {
+				h.Temp = corpus.At(root, c.Temp)
+			}
+			p, err := plan.Resolve(with(t, policy, program), h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var refused *warden.RefusedError
+			if _, err := warden.Run(t.Context(), p, warden.Command{Path: "/none", Args: []string{"none"}, Dir: "/"}); errors.As(err, &refused) {
+				if slices.ContainsFunc(refused.Unmet, func(r plan.Requirement) bool { return r.Capability != plan.FSExactDirectory }) || len(refused.Changed) > 0 {
+					t.Errorf("%v, and only directories apart from their entries are missing", err)
+				}
+				return
+			}
+			if p.Evaluate(program).Permission == mir.PermitNone {
+				return // the policy denies the probe
+			}
+			enforce(t, c, root, p, program)
+			enforced++
+		})
+	}
+	if enforced < 50 {
+		t.Errorf("only %d cases were enforced", enforced)
+	}
+}
+
+func enforce(t *testing.T, c corpus.Case, root string, p *plan.Plan, program string) {
+	t.Helper()
+	var paths []string
+	for _, a := range c.Answers {
+		paths = append(paths, corpus.At(root, a.Name))
+	}
+	for i, got := range confined(t, p, program, paths) {
+		at, err := p.Locate(host.Filesystem(), paths[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := p.Evaluate(at.Path)
+		if strings.HasPrefix(at.Path, "/proc/") || strings.HasPrefix(at.Path, "/dev/") {
+			continue // of the sandbox's own, each entry has its own rights
+		}
+		want := tried{
+			Read:  d.Permission != mir.PermitNone && (at.Exists || d.Private && at.Path == plan.PrivateTemp),
+			Write: d.Permission == mir.PermitReadWrite,
+		}
+		if got != want {
+			t.Errorf("%q, which is %q: the kernel says %+v, want %+v", c.Answers[i].Name, at.Path, got, want)
+		}
+	}
+}
+
+// TestAsOrdinaryUser runs the other tests again as a user who owns nothing, when they
+// run as root.
+func TestAsOrdinaryUser(t *testing.T) {
+	available(t)
+	if os.Geteuid() != 0 {
+		return // they do so already
+	}
+	program := copyOfTests(t, "warden.test")
+	dir := filepath.Dir(program)
+	if err := os.CopyFS(dir+"/corpus", os.DirFS("../plan/testdata/corpus")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-test.v")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), corpusVariable+"="+dir+"/corpus")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	for _, name := range []string{"TestCorpus/deny-inside-write", "TestCorpus/private-temp"} {
+		if !strings.Contains(out.String(), "--- PASS: "+name+" ") {
+			t.Errorf("%s did not run\n%s", name, &out)
+		}
+	}
+}
