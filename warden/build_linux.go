@@ -35,9 +35,6 @@ func build(steps []step) (root *linux.Mount, err error) {
 	}
 	defer linux.CloseFd(slash)
 	b := builder{}
-	if err := b.makeMasks(slash); err != nil {
-		return nil, fmt.Errorf("making masks: %w", err)
-	}
 	own := len(steps) == 0 || steps[0].Path != "/" || steps[0].Action != bindMount
 	if !own {
 		b.root, err = b.host(steps[0])
@@ -47,6 +44,11 @@ func build(steps []step) (root *linux.Mount, err error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("making the root: %w", err)
+	}
+	// The masks come over the old root only when it has been cloned, or they would come
+	// along.
+	if err := b.makeMasks(slash); err != nil {
+		return nil, fmt.Errorf("making masks: %w", err)
 	}
 	if err := b.root.Attach(slash); err != nil {
 		return nil, fmt.Errorf("attaching the root: %w", err)

@@ -136,7 +136,8 @@ func Beneath(dir int, path string) (int, error) {
 func Private() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }
 
 // Enter makes the mount, which must be attached, the root of this process and of its
-// namespace, and lets go of the old root with everything beneath it (pivot_root(2)).
+// namespace, and lets go of the old root with everything over and beneath it
+// (pivot_root(2)).
 func (m *Mount) Enter() error {
 	old, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -153,8 +154,27 @@ func (m *Mount) Enter() error {
 	if err := unix.Fchdir(old); err != nil {
 		return fmt.Errorf("fchdir: %w", err)
 	}
-	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("umount2: %w", err)
+	// Each call takes the topmost of what is mounted there; the last takes the old root
+	// itself, and then "." is no mount of this namespace any more (EINVAL).
+	for {
+		err := unix.Unmount(".", unix.MNT_DETACH)
+		if errors.Is(err, unix.EINVAL) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("umount2: %w", err)
+		}
 	}
-	return unix.Chdir("/")
+	if err := unix.Chdir("/"); err != nil {
+		return fmt.Errorf("chdir: %w", err)
+	}
+	// What is mounted over the root is not seen by its name, but by "..".
+	var root, above unix.Stat_t
+	if err := errors.Join(unix.Fstat(m.Fd(), &root), unix.Stat("/..", &above)); err != nil {
+		return fmt.Errorf("stat: %w", err)
+	}
+	if root.Dev != above.Dev || root.Ino != above.Ino {
+		return errors.New("the old root is still mounted over the new one")
+	}
+	return nil
 }
