@@ -34,8 +34,11 @@ func TestMain(m *testing.M) {
 	if status, ok := warden.Stage(); ok {
 		os.Exit(status)
 	}
-	if filepath.Base(os.Args[0]) == "probe" {
+	switch filepath.Base(os.Args[0]) {
+	case "probe":
 		os.Exit(probe(os.Args[1:]))
+	case "calls":
+		os.Exit(printCalls())
 	}
 	os.Exit(m.Run())
 }

@@ -155,7 +155,7 @@ func sameIDs(file string, own int) ([]syscall.SysProcIDMap, error) {
 }
 
 // Stage is the second stage of a launch, when this process is one: it makes the
-// command's root, gives up all rights, starts the command and waits for its end. Then ok
+// command's root, gives up all rights and the calls that reach around, starts the command and waits for its end. Then ok
 // is true, and the process must end with the status. Otherwise nothing happens.
 func Stage() (status int, ok bool) {
 	if len(os.Args) != 1 || os.Args[0] != stageName {
@@ -193,6 +193,9 @@ func perform(in *os.File) outcome {
 	}
 	if err := linux.Renounce(work.Renounced); err != nil {
 		return fail("giving up capabilities", err)
+	}
+	if err := linux.RefuseCalls(); err != nil {
+		return fail("refusing system calls", err)
 	}
 	process, err := os.StartProcess(work.Command.Path, work.Command.Args, &os.ProcAttr{
 		Dir: work.Command.Dir, Env: work.Command.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},

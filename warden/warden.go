@@ -1,9 +1,9 @@
 // Package warden runs one command under one plan, on Linux.
 //
 // It is being built. What is here: the command's own root, in which each grant of the
-// plan is a mount and each deny a mask; processes, IPC and a network of its own; and no
-// capability. What is missing, and why nothing starts a command by it yet: filters of
-// system calls, Landlock, terminals, signals, receipts, directories apart from their
+// plan is a mount and each deny a mask; processes, IPC and a network of its own; no
+// capability; and a filter of system calls. What is missing, and why nothing starts a
+// command by it yet: Landlock, terminals, signals, receipts, directories apart from their
 // entries, and every network mode but none.
 package warden
 

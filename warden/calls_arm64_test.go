@@ -1,0 +1,9 @@
+package warden_test
+
+const (
+	setns          = 268
+	bpf            = 280
+	userfaultfd    = 282
+	finitModule    = 273
+	openByHandleAt = 265
+)
