@@ -3,7 +3,6 @@
 package warden_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -70,7 +69,7 @@ func TestRandomPolicies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := fmt.Sprintf("%s", policy.Inspect())
+		said := string(policy.Inspect())
 		for i, got := range confined(t, p, program, paths) {
 			_, err := os.Lstat(paths[i])
 			permission := p.Evaluate(paths[i]).Permission

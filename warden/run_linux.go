@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -162,22 +163,42 @@ func Stage() (status int, ok bool) {
 		return 0, false
 	}
 	in, out := os.NewFile(ordersFd, "orders"), os.NewFile(outcomeFd, "outcome")
-	o := perform(in)
+	o := besideLeader(func() outcome { return perform(in) })
 	if err := gob.NewEncoder(out).Encode(o); err != nil {
 		return 1, true
 	}
 	return 0, true
 }
 
-// perform carries out the orders.
+// besideLeader calls do on a thread of its own that is not the first of this process. To
+// the kernel a process is its first thread: what is put on the command's alone must not be
+// on that one.
+func besideLeader(do func() outcome) outcome {
+	done := make(chan outcome)
+	go func() {
+		runtime.LockOSThread()
+		if syscall.Gettid() != os.Getpid() {
+			done <- do()
+			return
+		}
+		// This one is kept busy, so that another thread runs the next.
+		inner := make(chan outcome)
+		go func() {
+			runtime.LockOSThread()
+			inner <- do()
+		}()
+		done <- <-inner
+	}()
+	return <-done
+}
+
+// perform carries out the orders, on a thread that nothing else runs on.
 func perform(in *os.File) outcome {
 	fail := func(step string, err error) outcome { return outcome{Step: step, Message: err.Error()} }
 	var work orders
 	if err := gob.NewDecoder(in).Decode(&work); err != nil {
 		return fail("reading the orders", err)
 	}
-	// What follows is about one thread, which starts the command.
-	runtime.LockOSThread()
 	root, err := build(work.Steps)
 	if err != nil {
 		return fail("making the root", err)
@@ -193,6 +214,11 @@ func perform(in *os.File) outcome {
 	}
 	if err := linux.Renounce(work.Renounced); err != nil {
 		return fail("giving up capabilities", err)
+	}
+	if abi, err := linux.LandlockABI(); err == nil { // one more layer, where there is one
+		if err := linux.Confine(abi, grants(work.Steps)); err != nil {
+			return fail("confining by Landlock", err)
+		}
 	}
 	if err := linux.RefuseCalls(); err != nil {
 		return fail("refusing system calls", err)
@@ -219,6 +245,21 @@ func perform(in *os.File) outcome {
 		}
 		return outcome{Status: status.ExitStatus()}
 	}
+}
+
+// grants returns what the steps of a layout grant, for Landlock to grant it once more.
+func grants(steps []step) []linux.Grant {
+	var all []linux.Grant
+	for _, s := range steps {
+		switch s.Action {
+		case bindMount:
+			all = append(all, linux.Grant{Path: s.Path, Writable: s.Writable, Directory: s.Identity.Type == fs.ModeDir})
+		case ownMount, ownDevice:
+			all = append(all, linux.Grant{Path: s.Path, Writable: s.Writable, Directory: s.Action == ownMount})
+		case makeDirectory, makeLink, pinMount, maskMount: // grant nothing
+		}
+	}
+	return all
 }
 
 // reap waits for children, which are all orphans of this namespace too, until one has

@@ -2,8 +2,8 @@
 //
 // It is being built. What is here: the command's own root, in which each grant of the
 // plan is a mount and each deny a mask; processes, IPC and a network of its own; no
-// capability; and a filter of system calls. What is missing, and why nothing starts a
-// command by it yet: Landlock, terminals, signals, receipts, directories apart from their
+// capability; Landlock with the same grants again; and a filter of system calls. What is
+// missing, and why nothing starts a command by it yet: terminals, signals, receipts, directories apart from their
 // entries, and every network mode but none.
 package warden
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,6 +29,8 @@ func TestMain(m *testing.M) {
 		if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0); err != nil {
 			report(err)
 		}
+	case "confined":
+		confined()
 	case "filtered":
 		if err := refuseUnshare(); err != nil {
 			report(err)
@@ -156,6 +159,66 @@ func TestProbeSeesRefusals(t *testing.T) {
 	}
 	if got := status(t, as(t, "filtered", false, false)); got != syscall.EPERM {
 		t.Errorf("where seccomp refuses: %v, want %v", got, syscall.EPERM)
+	}
+}
+
+// confined ends a child with 1 for each thing that Landlock should forbid and does not,
+// or does forbid and should not.
+func confined() {
+	runtime.LockOSThread()
+	abi, err := LandlockABI()
+	if err != nil {
+		report(err)
+	}
+	dir := os.Getenv("MAELYS_PROBE_DIR")
+	open := func(name string, flags int) bool {
+		file, err := os.OpenFile(dir+name, flags, 0o600)
+		if err != nil {
+			return false
+		}
+		return file.Close() == nil
+	}
+	if !open("/none", os.O_RDONLY) { // the control
+		os.Exit(101)
+	}
+	if err := Renounce(nil); err != nil {
+		report(err)
+	}
+	if err := Confine(abi, []Grant{{dir + "/read", false, true}, {dir + "/write", true, true}, {dir + "/file", true, false}}); err != nil {
+		report(err)
+	}
+	for i, wrong := range []bool{
+		open("/none", os.O_RDONLY), !open("/read/f", os.O_RDONLY), open("/read/f", os.O_WRONLY), open("/read/new", os.O_CREATE|os.O_WRONLY),
+		!open("/write/f", os.O_RDWR|os.O_TRUNC), !open("/write/new", os.O_CREATE|os.O_WRONLY), !open("/file", os.O_RDWR), open("/new", os.O_CREATE|os.O_WRONLY),
+		os.Rename(dir+"/read/f", dir+"/write/g") == nil, syscall.Kill(os.Getppid(), 0) == nil && abi >= 6,
+	} {
+		if wrong {
+			os.Exit(102 + i)
+		}
+	}
+	os.Exit(0)
+}
+
+// TestConfine grants a child some files.
+func TestConfine(t *testing.T) {
+	if _, err := LandlockABI(); err != nil {
+		unavailable(t, "there is no Landlock: %v", err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"/read", "/write"} {
+		if err := os.Mkdir(dir+name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"/none", "/file", "/read/f", "/write/f"} {
+		if err := os.WriteFile(dir+name, []byte("content"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := as(t, "confined", false, false)
+	cmd.Env = append(cmd.Env, "MAELYS_PROBE_DIR="+dir)
+	if got := status(t, cmd); got != 0 {
+		t.Errorf("the child ended with %d", int(got))
 	}
 }
 
