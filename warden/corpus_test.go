@@ -39,6 +39,8 @@ func TestMain(m *testing.M) {
 		os.Exit(probe(os.Args[1:]))
 	case "calls":
 		os.Exit(printCalls())
+	case "talk":
+		os.Exit(talk(os.Args[1]))
 	}
 	os.Exit(m.Run())
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"strings"
 	"syscall"
@@ -101,8 +102,20 @@ func Run(ctx context.Context, p *plan.Plan, c Command) (*Receipt, error) {
 		return fail("making namespaces", err)
 	}
 	sent := gob.NewEncoder(ordersIn).Encode(work)
+	over := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-c.Signals:
+				_ = stage.Process.Signal(s) // it may have ended just now
+			case <-over:
+				return
+			}
+		}
+	}()
 	var o outcome
 	received := gob.NewDecoder(outcomeOut).Decode(&o)
+	close(over)
 	ended := stage.Wait()
 	switch {
 	case ctx.Err() != nil:
@@ -199,6 +212,9 @@ func perform(in *os.File) outcome {
 	if err := gob.NewDecoder(in).Decode(&work); err != nil {
 		return fail("reading the orders", err)
 	}
+	if err := linux.LoopbackUp(); err != nil {
+		return fail("turning on the loopback interface", err)
+	}
 	root, err := build(work.Steps)
 	if err != nil {
 		return fail("making the root", err)
@@ -223,6 +239,11 @@ func perform(in *os.File) outcome {
 	if err := linux.RefuseCalls(); err != nil {
 		return fail("refusing system calls", err)
 	}
+	// From here on signals are the command's; those of a terminal reach it directly.
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, forwarded...)
+	// Caught and dropped: ignored, they would be ignored by the command too.
+	signal.Notify(make(chan os.Signal), syscall.SIGINT, syscall.SIGQUIT)
 	process, err := os.StartProcess(work.Command.Path, work.Command.Args, &os.ProcAttr{
 		Dir: work.Command.Dir, Env: work.Command.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 	})
@@ -236,16 +257,23 @@ func perform(in *os.File) outcome {
 	}()
 	ended := make(chan syscall.WaitStatus, 1)
 	go reap(process.Pid, ended)
-	select {
-	case <-gone:
-		return outcome{Step: "waiting for the command", Message: "the launcher is gone"}
-	case status := <-ended:
-		if status.Signaled() {
-			return outcome{Status: 128 + int(status.Signal())}
+	for {
+		select {
+		case s := <-signals:
+			_ = process.Signal(s) // it may have ended just now
+		case <-gone:
+			return outcome{Step: "waiting for the command", Message: "the launcher is gone"}
+		case status := <-ended:
+			if status.Signaled() {
+				return outcome{Status: 128 + int(status.Signal())}
+			}
+			return outcome{Status: status.ExitStatus()}
 		}
-		return outcome{Status: status.ExitStatus()}
 	}
 }
+
+// forwarded are the signals that somebody sends to a launch and means for the command.
+var forwarded = []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGALRM}
 
 // grants returns what the steps of a layout grant, for Landlock to grant it once more.
 func grants(steps []step) []linux.Grant {

@@ -3,8 +3,8 @@
 // It is being built. What is here: the command's own root, in which each grant of the
 // plan is a mount and each deny a mask; processes, IPC and a network of its own; no
 // capability; Landlock with the same grants again; and a filter of system calls. What is
-// missing, and why nothing starts a command by it yet: terminals, signals, receipts, directories apart from their
-// entries, and every network mode but none.
+// missing, and why nothing starts a command by it yet: terminals, receipts, directories
+// apart from their entries, and every network mode but none.
 package warden
 
 import (
@@ -23,6 +23,10 @@ type Command struct {
 	Dir  string   // where it starts, absolute
 
 	Stdin, Stdout, Stderr *os.File // nil for /dev/null of the host
+
+	// Signals that come from here are sent to the command, except SIGINT and SIGQUIT: a
+	// terminal sends those to everybody.
+	Signals <-chan os.Signal
 }
 
 // A Receipt says how a command ended.

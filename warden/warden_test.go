@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -283,6 +284,104 @@ func stays(t *testing.T, dir string) {
 	after, _ := os.ReadFile(filepath.Join(dir, "alive"))
 	if !bytes.Equal(before, after) {
 		t.Error("a process has outlived the command")
+	}
+}
+
+// TestSignals sends a command a signal.
+func TestSignals(t *testing.T) {
+	available(t)
+	dir := project(t)
+	b := newBox(t, dir, "write tree workspace:")
+	for signal, want := range map[os.Signal]int{syscall.SIGTERM: 3, syscall.SIGUSR1: 4, syscall.SIGHUP: 129} {
+		signals := make(chan os.Signal)
+		go func() {
+			for {
+				if _, err := os.Stat(dir + "/ready"); err == nil {
+					signals <- signal
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		receipt, err := warden.Run(t.Context(), b.plan, warden.Command{
+			Path: "/bin/sh", Dir: dir, Env: []string{"PATH=/usr/bin:/bin"}, Stderr: os.Stderr, Signals: signals,
+			Args: []string{"sh", "-c", "trap 'exit 3' TERM; trap 'exit 4' USR1; : >ready; while :; do sleep 0.01; done"},
+		})
+		if err != nil || receipt.Status != want {
+			t.Errorf("%v: %+v, %v; want status %d", signal, receipt, err, want)
+		}
+		if err := os.Remove(dir + "/ready"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// talk listens and connects to itself, and to a port of the host's loopback.
+func talk(port string) int {
+	listener, err := listen()
+	if err != nil {
+		return 101
+	}
+	if dial(listener.port) != nil {
+		return 102
+	}
+	of, err := strconv.Atoi(port)
+	if err != nil {
+		return 103
+	}
+	if dial(of) == nil {
+		return 104
+	}
+	return 0
+}
+
+// A socket that listens on loopback. The package net is not used: it may be linked to
+// the C library, which the sandbox does not have.
+type socket struct{ fd, port int }
+
+func listen() (socket, error) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return socket{}, err
+	}
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return socket{}, err
+	}
+	if err := syscall.Listen(fd, 1); err != nil {
+		return socket{}, err
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		return socket{}, err
+	}
+	return socket{fd, name.(*syscall.SockaddrInet4).Port}, nil
+}
+
+func dial(port int) error {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	return syscall.Connect(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: port})
+}
+
+// TestNoNetwork has a command talk to itself and to a server on the host's loopback.
+func TestNoNetwork(t *testing.T) {
+	available(t)
+	server, err := listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(server.fd)
+	if err := dial(server.port); err != nil { // the control
+		t.Fatal(err)
+	}
+	program := copyOfTests(t, "talk")
+	b := newBox(t, project(t), "write tree workspace:", "read exact host:"+program)
+	receipt, err := warden.Run(t.Context(), b.plan, warden.Command{Path: program, Args: []string{"talk", strconv.Itoa(server.port)}, Dir: "/", Stderr: os.Stderr})
+	if err != nil || receipt.Status != 0 {
+		t.Errorf("%+v, %v", receipt, err)
 	}
 }
 
