@@ -243,7 +243,7 @@ func perform(in *os.File) outcome {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, forwarded...)
 	// Caught and dropped: ignored, they would be ignored by the command too.
-	signal.Notify(make(chan os.Signal), syscall.SIGINT, syscall.SIGQUIT)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGQUIT)
 	process, err := os.StartProcess(work.Command.Path, work.Command.Args, &os.ProcAttr{
 		Dir: work.Command.Dir, Env: work.Command.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 	})
