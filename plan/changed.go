@@ -1,11 +1,16 @@
 package plan
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+)
 
 // Changed returns what is no longer as it was when p was resolved: rules whose paths
-// name another file or none, and omitted rules whose paths are there now. Whoever
-// starts a command under p must refuse when there is any, and then hold on to the
-// files themselves, since paths can change again.
+// name another file or none, links and directories on the way to them, and omitted
+// rules whose paths are there now. Whoever starts a command under p must refuse when
+// there is any, and then hold on to the files themselves, since paths can change again.
 func (p *Plan) Changed(host Filesystem) []*Error {
 	var changed Errors
 	add := func(rule int, path string, cause error, format string, args ...any) {
@@ -31,6 +36,21 @@ func (p *Plan) Changed(host Filesystem) []*Error {
 		}
 		if _, err := w.resolve(o.Path); !isMissing(err) {
 			add(o.Rule, o.Path, err, "expected nothing, as at resolution, when the rule was left out; found something")
+		}
+	}
+	own := ownLinks()
+	for _, l := range p.links {
+		if slices.Contains(own, l) {
+			continue
+		}
+		dir, err := w.resolve(parent(l.Path))
+		if now := w.look(l.Path); err != nil || dir.path != parent(l.Path) || now.err != nil || now.target != l.Target {
+			add(aboutHost, l.Path, errors.Join(err, now.err), "expected a link to %q, as at resolution, found another or none", l.Target)
+		}
+	}
+	for _, path := range p.directories {
+		if now, err := w.resolve(path); err != nil || now.path != path || now.entry.Type != fs.ModeDir {
+			add(aboutHost, path, err, "expected a directory on the way to another, as at resolution, found none")
 		}
 	}
 	changed.sort()

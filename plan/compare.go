@@ -8,10 +8,19 @@ import (
 )
 
 // ruleSet returns the rules of p for the algebra of package mir.
-func (p *Plan) ruleSet() mir.RuleSet {
-	s := mir.RuleSet{Rules: make([]mir.Rule, len(p.rules)), Fresh: make([]mir.Path, len(p.fresh))}
-	for i, r := range p.rules {
-		s.Rules[i] = mir.Rule{Access: r.Access, Path: mir.ResolvedPath(r.Path), Scope: r.Scope, Missing: mir.MissingError}
+func (p *Plan) ruleSet() mir.RuleSet { return p.ruleSetOf(func(*Rule) bool { return true }) }
+
+// hostRuleSet returns those that say what is permitted on the host's files.
+func (p *Plan) hostRuleSet() mir.RuleSet {
+	return p.ruleSetOf(func(r *Rule) bool { return !r.Private || r.Access == mir.Deny })
+}
+
+func (p *Plan) ruleSetOf(wanted func(*Rule) bool) mir.RuleSet {
+	s := mir.RuleSet{Rules: make([]mir.Rule, 0, len(p.rules)), Fresh: make([]mir.Path, len(p.fresh))}
+	for i := range p.rules {
+		if r := &p.rules[i]; wanted(r) {
+			s.Rules = append(s.Rules, mir.Rule{Access: r.Access, Path: mir.ResolvedPath(r.Path), Scope: r.Scope, Missing: mir.MissingError})
+		}
 	}
 	for i, path := range p.fresh {
 		s.Fresh[i] = mir.ResolvedPath(path)
@@ -21,11 +30,17 @@ func (p *Plan) ruleSet() mir.RuleSet {
 
 // Diff says what changes when before is replaced by after. It is exact over absolute
 // paths: a path is in a region that changed, by some amount, exactly when
-// [Plan.Evaluate] gives two permissions for it. A destination that both allow, but at
-// other addresses, counts as a change of that destination. The time is N log N in the
-// number of rules.
+// [Plan.Evaluate] gives two permissions for it, or when the permissions on what the
+// host has there differ, which are none where the path is the sandbox's own. A
+// destination that both allow, but at other addresses, counts as a change of that
+// destination. The time is N log N in the number of rules.
 func Diff(before, after *Plan) mir.Comparison {
 	c := mir.CompareRules(before.ruleSet(), after.ruleSet())
+	if !slices.Equal(before.fresh, after.fresh) { // else a path is of one side in both
+		host := mir.CompareRules(before.hostRuleSet(), after.hostRuleSet())
+		c.Widened = addChanges(c.Widened, host.Widened)
+		c.Narrowed = addChanges(c.Narrowed, host.Narrowed)
+	}
 	limits := mir.Compare(before.limits, after.limits)
 	c.Widened = append(c.Widened, limits.Widened...)
 	c.Narrowed = append(c.Narrowed, limits.Narrowed...)
@@ -43,6 +58,30 @@ func Diff(before, after *Plan) mir.Comparison {
 		}
 	}
 	return c
+}
+
+// addChanges adds those changes of paths that are not in the list yet.
+func addChanges(list, more []mir.Change) []mir.Change {
+	type key struct {
+		path          mir.Path
+		extent        mir.Extent
+		before, after mir.Permission
+	}
+	seen := map[key]mir.Region{}
+	for _, change := range list {
+		if c, ok := change.(mir.PathChange); ok {
+			seen[key{c.Region.Path, c.Region.Extent, c.Before, c.After}] = c.Region
+		}
+	}
+	for _, change := range more {
+		if c, ok := change.(mir.PathChange); ok {
+			region, found := seen[key{c.Region.Path, c.Region.Extent, c.Before, c.After}]
+			if !found || !slices.Equal(region.Holes, c.Region.Holes) {
+				list = append(list, change)
+			}
+		}
+	}
+	return list
 }
 
 // A reach is which addresses stand for a destination: the pinned one, or any that its
@@ -68,9 +107,10 @@ func (r reach) contains(s reach) bool {
 	return r == s || !r.pin.IsValid() && (r.private || !s.pin.IsValid() && !s.private)
 }
 
-// Contains reports whether candidate permits nothing that boundary does not. If it
-// does, excess holds one change for each dimension in which it goes beyond, with a
-// witness. It is as exact as [Diff].
+// Contains reports whether candidate permits nothing that boundary does not. What the
+// sandbox has of its own at a path is within what the host has there, and not the other
+// way round. If it does not, excess holds one change for each dimension in which it goes
+// beyond, with a witness. It is as exact as [Diff].
 func Contains(boundary, candidate *Plan) (contained bool, excess []mir.Change) {
 	excess = Diff(boundary, candidate).Excess()
 	return len(excess) == 0, excess

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -39,62 +40,95 @@ func TestAlgebraIsExact(t *testing.T) {
 	seen := map[[2]mir.Permission]int{}
 	for range rounds(1500) {
 		a, b := randomPlans(t, random)
-		both, err := Restrict(a, b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		diff, overlap := Diff(a, b), Overlaps(a, b)
-		for _, path := range universe {
-			pa, pb := a.Evaluate(path), b.Evaluate(path)
-			seen[[2]mir.Permission{pa.Permission, pb.Permission}]++
-			checkPath(t, path, pa.Permission, pb.Permission, diff, overlap)
-			d := both.Evaluate(path)
-			if want := min(pa.Permission, pb.Permission); d.Permission != want {
-				t.Fatalf("%s: %s and %s restrict to %s\n%+v %v\n%+v %v\n%+v %v", path, pa.Permission, pb.Permission, d.Permission, a.rules, a.fresh, b.rules, b.fresh, both.rules, both.fresh)
-			}
-			if d.Permission != mir.PermitNone && !d.Private && (pa.Private || pb.Private) {
-				t.Fatalf("%s: what the host has there is not granted by both\n%+v\n%+v\n%+v", path, a.rules, b.rules, both.rules)
-			}
-		}
-		checkWitnesses(t, a, b, diff, overlap)
-		for _, p := range []*Plan{a, b} {
-			if ok, excess := Contains(p, both); !ok {
-				t.Fatalf("the restricted plan goes beyond: %+v", excess)
-			}
-			for _, r := range p.rules {
-				if r.Access == mir.Deny && !slices.ContainsFunc(both.rules, func(k Rule) bool { return k.Access == mir.Deny && k.Path == r.Path && k.Scope == r.Scope }) {
-					t.Fatalf("the deny of %s is gone", r.Path)
-				}
-			}
-		}
-		within := !slices.ContainsFunc(universe, func(path string) bool { return a.Evaluate(path).Permission < b.Evaluate(path).Permission })
-		if ok, excess := Contains(a, b); ok != within || ok != (len(excess) == 0) {
-			t.Fatalf("Contains: %v, want %v; %+v", ok, within, excess)
-		}
+		algebra(t, a, b, universe, seen)
 	}
 	if len(seen) != 9 && !testing.Short() {
 		t.Errorf("the test has seen only %v", seen)
 	}
 }
 
-func checkPath(t *testing.T, path string, before, after mir.Permission, diff mir.Comparison, overlap Overlapping) {
+// algebra holds what is said of two plans to Evaluate on every path of a world.
+func algebra(t *testing.T, a, b *Plan, universe []string, seen map[[2]mir.Permission]int) {
 	t.Helper()
-	at := mir.ResolvedPath(path)
-	got, want := "", ""
-	if before != after {
-		want = fmt.Sprint(before < after, before, after)
+	both, err := Restrict(a, b)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for widened, list := range map[bool][]mir.Change{true: diff.Widened, false: diff.Narrowed} {
-		for _, change := range list {
-			if c, ok := change.(mir.PathChange); ok && c.Region.Contains(at) {
-				got += fmt.Sprint(widened, c.Before, c.After)
+	diff, overlap := Diff(a, b), Overlaps(a, b)
+	for _, path := range universe {
+		pa, pb := a.Evaluate(path), b.Evaluate(path)
+		seen[[2]mir.Permission{pa.Permission, pb.Permission}]++
+		checkPath(t, path, pa, pb, diff, overlap)
+		d := both.Evaluate(path)
+		if want := min(pa.Permission, pb.Permission); d.Permission != want {
+			t.Fatalf("%s: %s and %s restrict to %s\n%+v %v\n%+v %v\n%+v %v", path, pa.Permission, pb.Permission, d.Permission, a.rules, a.fresh, b.rules, b.fresh, both.rules, both.fresh)
+		}
+		if d.Permission != mir.PermitNone && !d.Private && (pa.Private || pb.Private) {
+			t.Fatalf("%s: what the host has there is not granted by both\n%+v\n%+v\n%+v", path, a.rules, b.rules, both.rules)
+		}
+	}
+	checkWitnesses(t, a, b, diff, overlap)
+	for _, p := range []*Plan{a, b} {
+		if ok, excess := Contains(p, both); !ok {
+			t.Fatalf("the restricted plan goes beyond: %+v", excess)
+		}
+		for _, r := range p.rules {
+			if r.Access == mir.Deny && !slices.ContainsFunc(both.rules, func(k Rule) bool { return k.Access == mir.Deny && k.Path == r.Path && k.Scope == r.Scope }) {
+				t.Fatalf("the deny of %s is gone", r.Path)
 			}
 		}
 	}
-	if got != want {
-		t.Fatalf("%s: regions say %q, want %q: %+v", path, got, want, diff)
+	within := !slices.ContainsFunc(universe, func(path string) bool {
+		pa, pb := a.Evaluate(path), b.Evaluate(path)
+		return pa.Permission < pb.Permission || onHost(pa) < onHost(pb)
+	})
+	if ok, excess := Contains(a, b); ok != within || ok != (len(excess) == 0) {
+		t.Fatalf("Contains: %v, want %v; %+v", ok, within, excess)
 	}
-	got, want = "", ""
+}
+
+// onHost is what a decision permits on what the host has at its path.
+func onHost(d Decision) mir.Permission {
+	if d.Private {
+		return mir.PermitNone
+	}
+	return d.Permission
+}
+
+// A step is a permission before and after.
+type step struct{ before, after mir.Permission }
+
+// steps are the changes of a path: of what it may be used for, and of what the host's
+// file there may be used for.
+func steps(a, b Decision) map[step]bool {
+	all := map[step]bool{}
+	for _, s := range []step{{a.Permission, b.Permission}, {onHost(a), onHost(b)}} {
+		if s.before != s.after {
+			all[s] = true
+		}
+	}
+	return all
+}
+
+func checkPath(t *testing.T, path string, pa, pb Decision, diff mir.Comparison, overlap Overlapping) {
+	t.Helper()
+	at := mir.ResolvedPath(path)
+	said := map[step]bool{}
+	for widened, list := range map[bool][]mir.Change{true: diff.Widened, false: diff.Narrowed} {
+		for _, change := range list {
+			if c, ok := change.(mir.PathChange); ok && c.Region.Contains(at) {
+				said[step{c.Before, c.After}] = true
+				if widened != (c.Before < c.After) {
+					t.Fatalf("%s: %+v is in the wrong list", path, c)
+				}
+			}
+		}
+	}
+	if want := steps(pa, pb); !maps.Equal(said, want) {
+		t.Fatalf("%s: regions say %v, want %v: %+v", path, said, want, diff)
+	}
+	before, after := pa.Permission, pb.Permission
+	got, want := "", ""
 	if min(before, after) != mir.PermitNone {
 		want = fmt.Sprint(before, after)
 	}
@@ -115,9 +149,9 @@ func checkWitnesses(t *testing.T, a, b *Plan, diff mir.Comparison, overlap Overl
 		if !ok {
 			t.Fatalf("%+v: these plans differ in paths only", change)
 		}
-		before, after := a.Evaluate(c.Witness.Text()).Permission, b.Evaluate(c.Witness.Text()).Permission
-		if c.IfAbsent || !c.Region.Contains(c.Witness) || before != c.Before || after != c.After {
-			t.Fatalf("%+v: the witness has %s and %s", c, before, after)
+		before, after := a.Evaluate(c.Witness.Text()), b.Evaluate(c.Witness.Text())
+		if c.IfAbsent || !c.Region.Contains(c.Witness) || !steps(before, after)[step{c.Before, c.After}] {
+			t.Fatalf("%+v: the witness has %+v and %+v", c, before, after)
 		}
 	}
 	for _, o := range overlap.Paths {
@@ -321,8 +355,11 @@ func TestRestrictKeeps(t *testing.T) {
 	if want := []string{"-1 omissible-deny", "2 replaceable-link"}; !slices.Equal(warnings, want) {
 		t.Errorf("warnings %q, want %q", warnings, want)
 	}
-	if omitted := both.Omitted(); len(omitted) != 1 || omitted[0].Path != "/home/ws/absent" {
-		t.Errorf("omitted %+v, want those of the base", omitted)
+	if omitted := both.Omitted(); len(omitted) != 2 || omitted[0].Path != "/home/ws/absent" || omitted[0].Rule != 1 || omitted[1].Path != "/home/ws/late" || omitted[1].Rule != -1 {
+		t.Errorf("omitted %+v, want those of the base and those of the ceiling", omitted)
+	}
+	if base.Omitted()[0].Rule != 1 || ceiling.Omitted()[0].Rule < 0 {
+		t.Error("restricting has changed the base or the ceiling")
 	}
 	if links := both.Links(); !slices.Contains(links, Link{"/home/ws/in", "d"}) || !slices.Contains(links, Link{"/home/ws/up", "d/../f"}) {
 		t.Errorf("links %v, want those of both", links)

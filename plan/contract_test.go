@@ -102,6 +102,16 @@ func slowResolve(p *mir.Policy, t tree, workspace, temp string) (rules []slowRul
 		case mir.RootHost, mir.RootRuntime:
 			path = r.Path.Text()
 		}
+		if r.Path.Root() == mir.RootRuntime {
+			for _, own := range slowOwn {
+				own.policy = i
+				if r.Access == mir.Deny {
+					own.access = mir.Deny
+				}
+				rules = append(rules, own)
+			}
+			continue
+		}
 		if r.Path.Root() == mir.RootTemp && temp == "" {
 			if r.Path.Text() == "" {
 				rules = append(rules, slowRule{r.Access, "/tmp", r.Scope, i, true})
@@ -122,13 +132,34 @@ func slowResolve(p *mir.Policy, t tree, workspace, temp string) (rules []slowRul
 			rules = append(rules, slowRule{r.Access, end, r.Scope, i, false})
 		}
 	}
-	own := slices.ContainsFunc(rules, func(r slowRule) bool { return r.private && r.access != mir.Deny })
+	own := map[string]bool{}
 	for _, r := range rules {
-		if own && !r.private && r.access != mir.Deny && r.path == "/tmp" {
+		own[r.path] = own[r.path] || r.private && r.access != mir.Deny
+	}
+	for i, r := range rules {
+		switch {
+		case r.private || r.access == mir.Deny || !own[r.path]:
+		case slices.Contains([]string{"/tmp", "/dev", "/dev/pts", "/dev/shm", "/proc"}, r.path):
 			faults[r.policy] = CodeConflict
+		default:
+			rules[i].private = true // a device is the same in both
 		}
 	}
 	return rules, faults
+}
+
+// slowOwn is what minimal-runtime has of its own.
+var slowOwn = []slowRule{
+	{mir.Read, "/dev", mir.Tree, 0, true},
+	{mir.Write, "/dev/full", mir.Exact, 0, true},
+	{mir.Write, "/dev/null", mir.Exact, 0, true},
+	{mir.Write, "/dev/pts", mir.Tree, 0, true},
+	{mir.Write, "/dev/random", mir.Exact, 0, true},
+	{mir.Write, "/dev/shm", mir.Tree, 0, true},
+	{mir.Write, "/dev/tty", mir.Exact, 0, true},
+	{mir.Write, "/dev/urandom", mir.Exact, 0, true},
+	{mir.Write, "/dev/zero", mir.Exact, 0, true},
+	{mir.Read, "/proc", mir.Tree, 0, true},
 }
 
 var (
@@ -256,6 +287,12 @@ func contract(t *testing.T, random *rand.Rand, seen map[string]int) bool {
 	if random.IntN(2) == 0 {
 		temp = randomDirectory(random, files)
 	}
+	return contractOf(t, policy, files, workspace, temp, somePaths, seen)
+}
+
+// contractOf tries a policy on every path of a small world.
+func contractOf(t *testing.T, policy *mir.Policy, files tree, workspace, temp string, paths []string, seen map[string]int) bool {
+	t.Helper()
 	said := func() string {
 		return fmt.Sprintf("workspace %q, temp %q\n%s%v", workspace, temp, policy.Inspect(), files)
 	}
@@ -288,7 +325,7 @@ func contract(t *testing.T, random *rand.Rand, seen map[string]int) bool {
 	if len(p.Omitted()) > 0 {
 		seen["omitted"]++
 	}
-	for _, path := range somePaths {
+	for _, path := range paths {
 		d, want := p.Evaluate(path), slowPermission(rules, path)
 		if d.Permission != want {
 			t.Fatalf("%s: %s, want %s\n%+v\n%+v\n%s", path, d.Permission, want, d, p.Rules(), said())
@@ -296,7 +333,9 @@ func contract(t *testing.T, random *rand.Rand, seen map[string]int) bool {
 		seen[want.String()]++
 		if d.Private {
 			seen["private"]++
-		} else if want != mir.PermitNone && len(p.fresh) > 1 && inside("/tmp", path) {
+		} else if want != mir.PermitNone && slices.ContainsFunc(p.rules, func(r Rule) bool {
+			return r.Private && r.Access != mir.Deny && r.Scope == mir.Tree && inside(r.Path, path)
+		}) {
 			seen["re-entry"]++
 		}
 		checkDecision(t, p, path, d)

@@ -24,7 +24,7 @@ const (
 // The codes of warnings.
 const (
 	CodeOmissibleDeny   Code = "omissible-deny"   // a deny that is left out, whose path the command can create
-	CodeReplaceableLink Code = "replaceable-link" // a deny that was found through a link which the command can replace
+	CodeReplaceableLink Code = "replaceable-link" // a deny that was found through a link, or by way of "..", which the command can replace
 	CodeHardLinkedDeny  Code = "hard-linked-deny" // a denied file that has other names
 	CodeDeniedRuntime   Code = "denied-runtime"   // a file that the command cannot start without is not permitted
 	CodeWritableRuntime Code = "writable-runtime" // a file of the host that the command is started from can be changed by it

@@ -71,7 +71,7 @@ type identityView struct {
 }
 
 type omissionView struct {
-	Rule int `json:"rule"`
+	Rule *int `json:"rule"` // null when it is of another policy
 	pathView
 	Reason string `json:"reason"`
 }
@@ -79,6 +79,7 @@ type omissionView struct {
 type linkView struct {
 	pathView
 	Target string `json:"target"`
+	Bytes  []byte `json:"targetBytes,omitempty"`
 }
 
 type networkView struct {
@@ -138,10 +139,10 @@ func (p *Plan) view() planView {
 		v.Rules = append(v.Rules, rule)
 	}
 	for _, o := range p.omitted {
-		v.Omitted = append(v.Omitted, omissionView{o.Rule, viewOf(o.Path), o.Err.Error()})
+		v.Omitted = append(v.Omitted, omissionView{index(o.Rule), viewOf(o.Path), o.Err.Error()})
 	}
 	for _, l := range p.links {
-		v.Links = append(v.Links, linkView{viewOf(l.Path), l.Target})
+		v.Links = append(v.Links, linkView{viewOf(l.Path), l.Target, viewOf(l.Target).Bytes})
 	}
 	for _, path := range p.directories {
 		v.Directories = append(v.Directories, viewOf(path))

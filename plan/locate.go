@@ -56,7 +56,7 @@ func (v *view) Lstat(path string) (Entry, error) {
 	if from, to := v.plan.rulesAt(path); from < to {
 		return Entry{Identity: v.plan.rules[from].Identity}, nil
 	}
-	if v.holds(path) {
+	if _, ok := slices.BinarySearch(v.plan.directories, path); ok || v.holds(path) {
 		return Entry{Identity: Identity{Type: fs.ModeDir}}, nil
 	}
 	return Entry{}, fmt.Errorf("in the sandbox: %w", fs.ErrNotExist)
@@ -110,5 +110,9 @@ func (v *view) holds(path string) bool {
 		return true
 	}
 	i, _ = slices.BinarySearchFunc(v.plan.links, prefix, func(l Link, prefix string) int { return strings.Compare(l.Path, prefix) })
-	return i < len(v.plan.links) && strings.HasPrefix(v.plan.links[i].Path, prefix)
+	if i < len(v.plan.links) && strings.HasPrefix(v.plan.links[i].Path, prefix) {
+		return true
+	}
+	i, _ = slices.BinarySearch(v.plan.directories, prefix)
+	return i < len(v.plan.directories) && strings.HasPrefix(v.plan.directories[i], prefix)
 }

@@ -49,7 +49,7 @@ type Rule struct {
 
 // An Omission is a rule of the policy that is left out, because its path is missing.
 type Omission struct {
-	Rule int    // index in [mir.Policy.Rules]
+	Rule int    // index in [mir.Policy.Rules]; -1 in a restricted plan, when it comes from the ceiling
 	Path string // of the host, as the rule spells it
 	At   string // the component that is missing, or that is no directory
 	Err  error  // [fs.ErrNotExist] or [ErrNotDirectory]

@@ -69,13 +69,24 @@ type resolver struct {
 // An absence is where the path of a rule that was left out would come to be.
 type absence struct {
 	rule  int
-	paths []string // as spelled, and at the end of links
+	paths []string // as spelled, at the end of links, and what was passed on the way
+	at    string   // what is missing, or no directory
 }
 
 type passedDeny struct {
-	rule  int
-	path  string
-	links []Link
+	rule int
+	path string
+	way  []string
+}
+
+// way returns what was passed on the way to a path, and can lead elsewhere when it is
+// replaced: links, and directories that were left again by "..".
+func (r resolved) way() []string {
+	way := make([]string, 0, len(r.links)+len(r.through))
+	for _, l := range r.links {
+		way = append(way, l.Path)
+	}
+	return append(way, r.through...)
 }
 
 func (r *resolver) fail(code Code, rule int, path string, cause error, hint, format string, args ...any) {
@@ -210,7 +221,7 @@ func (r *resolver) rule(i int, rule mir.Rule) {
 			r.add(Rule{Access: rule.Access, Path: PrivateTemp, Scope: rule.Scope, Policy: i, Identity: Identity{Type: fs.ModeDir}, Private: true})
 		default:
 			path := below(PrivateTemp, text)
-			r.missing(i, rule, path, &PathError{Path: path, At: path, Err: fs.ErrNotExist}, true)
+			r.missing(i, rule, path, &PathError{Path: path, At: path, Err: fs.ErrNotExist}, nil, true)
 		}
 	case mir.RootHost:
 		if found, ok := r.follow(i, rule, text, "", ""); ok {
@@ -267,7 +278,7 @@ func (r *resolver) follow(i int, rule mir.Rule, path, what, root string) (found 
 	case known && root != "" && !inside(root, broken.At):
 		r.escape(i, path, what, root, broken.At, found.links)
 	case known && isMissing(err):
-		r.missing(i, rule, path, broken, false)
+		r.missing(i, rule, path, broken, found.way(), false)
 	default:
 		hint := "a path that cannot be looked at may be there: missing \"skip\" does not cover it"
 		r.fail(CodeUnresolvable, i, path, err, hint, "expected a path that can be followed to its end, found: %s", reason(err))
@@ -276,7 +287,7 @@ func (r *resolver) follow(i int, rule mir.Rule, path, what, root string) (found 
 }
 
 // missing leaves out a rule whose path is not there, or refuses it.
-func (r *resolver) missing(i int, rule mir.Rule, path string, broken *PathError, private bool) {
+func (r *resolver) missing(i int, rule mir.Rule, path string, broken *PathError, way []string, private bool) {
 	if rule.Missing != mir.MissingSkip {
 		reason := broken.reason()
 		if private {
@@ -287,7 +298,7 @@ func (r *resolver) missing(i int, rule mir.Rule, path string, broken *PathError,
 	}
 	r.plan.omitted = append(r.plan.omitted, Omission{Rule: i, Path: path, At: broken.At, Err: broken.Err, private: private})
 	if rule.Access == mir.Deny {
-		r.absent = append(r.absent, absence{i, []string{path, broken.end()}})
+		r.absent = append(r.absent, absence{i, append([]string{path, broken.end()}, way...), broken.At})
 	}
 }
 
@@ -298,8 +309,8 @@ func (r *resolver) found(i int, rule mir.Rule, found resolved) {
 	if rule.Access != mir.Deny {
 		return
 	}
-	if len(found.links) > 0 {
-		r.passed = append(r.passed, passedDeny{i, found.path, found.links})
+	if way := found.way(); len(way) > 0 {
+		r.passed = append(r.passed, passedDeny{i, found.path, way})
 	}
 	if found.entry.Type == 0 && found.entry.Links > 1 {
 		r.warn(CodeHardLinkedDeny, i, found.path, "deny its other names too, or make it a file with one name",
@@ -450,8 +461,14 @@ func (r *resolver) writable(path string) bool {
 
 func (r *resolver) warnAbsent() {
 	for _, a := range r.absent {
+		path := ""
 		if i := slices.IndexFunc(a.paths, r.writable); i >= 0 {
-			r.warn(CodeOmissibleDeny, a.rule, a.paths[i], `create the path before the run, or write "missing": "error"`,
+			path = a.paths[i]
+		} else if r.plan.Beneath(a.at) == mir.PermitReadWrite {
+			path = a.at // ".." after it leads elsewhere once it is there
+		}
+		if path != "" {
+			r.warn(CodeOmissibleDeny, a.rule, path, `create the path before the run, or write "missing": "error"`,
 				"expected a denied path that exists, found none, in a directory that the command may write: it can create the path, which nothing denies then")
 		}
 	}
@@ -459,11 +476,9 @@ func (r *resolver) warnAbsent() {
 
 func (r *resolver) warnLinks() {
 	for _, d := range r.passed {
-		for _, l := range d.links {
-			if r.writable(l.Path) {
-				r.warn(CodeReplaceableLink, d.rule, l.Path, "deny the link's directory too, or name the target in the rule",
-					"expected a denied path without links that the command can replace, found a link to %q: what it leads to stays denied, what takes its place is not", d.path)
-			}
+		if i := slices.IndexFunc(d.way, r.writable); i >= 0 {
+			r.warn(CodeReplaceableLink, d.rule, d.way[i], "deny the link's directory too, or name the target in the rule",
+				"expected a denied path without links that the command can replace, found a link on the way to %q, or a directory that a link passes: what it leads to stays denied, what takes its place is not", d.path)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -195,6 +196,14 @@ func TestWarnings(t *testing.T) {
 		{"deny through a link", nil, []string{"write tree workspace:", "deny tree workspace:in"}, CodeReplaceableLink, 1, "/home/ws/in"},
 		{"deny through a link that is only read", nil, []string{"read tree workspace:", "deny tree workspace:in"}, "", 0, ""},
 		{"grant through a link", nil, []string{"write tree workspace:", "read tree workspace:in"}, "", 0, ""},
+		{"deny through a link that a link in a writable tree leads to nothing", nil, []string{"write tree /w", "deny exact /a/l skip"}, CodeOmissibleDeny, 0, "/w/m"},
+		{"deny through a directory that can be made, and ..", nil, []string{"write tree /w", "deny exact /a/back skip"}, CodeOmissibleDeny, 0, "/w/made"},
+		{"deny through a file that can be replaced, and ..", nil, []string{"write tree /w", "deny exact /a/file skip"}, CodeOmissibleDeny, 0, "/w/f"},
+		{"deny through a file that can be written, and ..", nil, []string{"write exact /w/f", "deny exact /a/file skip"}, "", 0, ""},
+		{"deny of nothing through a directory that can be replaced, and ..", nil, []string{"write tree /w/d", "deny exact /a/none skip"}, CodeOmissibleDeny, 0, "/w/d"},
+		{"deny through a directory that can be replaced, and ..", nil, []string{"write tree /w/d", "deny exact /a/dots"}, CodeReplaceableLink, 0, "/w/d"},
+		{"deny through a directory that is only read, and ..", nil, []string{"read tree /w", "deny exact /a/dots"}, "", 0, ""},
+		{"deny of nothing through what cannot be replaced", nil, []string{"read tree /w", "deny exact /a/l skip", "deny exact /a/back skip"}, "", 0, ""},
 		{"deny of a file with two names", nil, []string{"deny exact workspace:f", "read tree workspace:"}, CodeHardLinkedDeny, 1, "/home/ws/f"},
 		{"deny of a directory", nil, []string{"deny exact workspace:d", "read tree workspace:"}, "", 0, ""},
 		{"executable that nothing grants", func(h *Host) { h.Executable = "/bin/tool" }, []string{"read tree workspace:"}, CodeDeniedRuntime, -1, "/bin/tool"},
@@ -205,6 +214,10 @@ func TestWarnings(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := someHost()
+			maps.Copy(h.Filesystem.(tree), tree{
+				"/a": "dir", "/w": "dir", "/w/m": "-> ../ro", "/w/d": "dir", "/w/f": "file", "/ro": "dir", "/s": "file",
+				"/a/l": "-> /w/m/x", "/a/back": "-> /w/made/../../ro/x", "/a/file": "-> /w/f/../../ro/x", "/a/none": "-> /w/d/../../ro/x", "/a/dots": "-> /w/d/../../s",
+			})
 			if tt.change != nil {
 				tt.change(&h)
 			}
@@ -393,7 +406,8 @@ func TestLocate(t *testing.T) {
 	files := h.Filesystem.(tree)
 	files["/tmp/l"], files["/tmp/ws"], files["/tmp/ws/f"] = "-> /etc", "dir", "file"
 	files["/tmp/deep"], files["/tmp/deep/er"], files["/tmp/deep/er/f"] = "dir", "dir", "file"
-	p, err := Resolve(policyOf(t, "read tree runtime:", "read tree workspace:", "write tree temp:", "read tree /tmp/ws", "read exact /tmp/deep/er"), h)
+	files["/tmp/by"], files["/tmp/by/way"], files["/tmp/by/other"], files["/tmp/dots"], files["/tmp/z"], files["/tmp/z/l"] = "dir", "dir", "dir", "-> by/way/../../ws", "dir", "-> ../ws"
+	p, err := Resolve(policyOf(t, "read tree runtime:", "read tree workspace:", "write tree temp:", "read tree /tmp/ws", "read exact /tmp/deep/er", "read tree /tmp/dots", "read tree /tmp/z/l"), h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -417,6 +431,14 @@ func TestLocate(t *testing.T) {
 		{"/tmp/deep", "/tmp/deep", true}, // to hold what a rule names
 		{"/tmp/deep/er/f", "/tmp/deep/er/f", true},
 		{"/tmp/deep/other", "/tmp/deep/other", false},
+		{"/tmp/dots/f", "/tmp/ws/f", true},
+		{"/tmp/by/way", "/tmp/by/way", true}, // links pass by there
+		{"/tmp/by", "/tmp/by", true},
+		{"/tmp/by/other", "/tmp/by/other", false},
+		{"/tmp/by/way/x", "/tmp/by/way/x", false},
+		{"/tmp/z", "/tmp/z", true}, // to hold a link
+		{"/tmp/z/l/f", "/tmp/ws/f", true},
+		{"/tmp/z/x", "/tmp/z/x", false},
 		{"/dev/stdin", "/proc/self/fd/0", false},
 		{"/dev/ptmx", "/dev/pts/ptmx", false},
 		{"/dev/null", "/dev/null", true},

@@ -22,10 +22,14 @@ func Restrict(base, ceiling *Plan) (*Plan, error) {
 	p := &Plan{
 		policies:    slices.Concat(base.policies, ceiling.policies),
 		at:          base.at,
-		omitted:     base.omitted,
+		omitted:     slices.Clone(base.omitted),
 		links:       slices.Concat(base.links, ceiling.links),
 		directories: slices.Concat(base.directories, ceiling.directories),
 		warnings:    slices.Clone(base.warnings),
+	}
+	for _, o := range ceiling.omitted {
+		o.Rule = aboutHost // as of a warning
+		p.omitted = append(p.omitted, o)
 	}
 	for _, w := range ceiling.warnings {
 		about := *w

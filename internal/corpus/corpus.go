@@ -17,6 +17,9 @@
 //	-- needs --      a capability; "impossible" for what no backend can hold
 //
 // The order of lines matters only in the tree.
+//
+// Whoever makes a tree on a real disk chooses a root without links in its path, and not
+// below /tmp, /dev or /proc: there a sandbox may have directories of its own.
 package corpus
 
 import (
@@ -111,6 +114,12 @@ func parse(data []byte) (Case, error) {
 			}
 		}
 	}
+	switch {
+	case len(c.Answers)+len(c.Refused) == 0:
+		return c, fmt.Errorf("expected answers, or why the policy is refused, found neither")
+	case len(c.Refused) > 0 && len(c.Answers)+len(c.Omitted)+len(c.Warnings)+len(c.Needs) > 0:
+		return c, fmt.Errorf("expected a policy that is refused to have no plan, found what is true of one")
+	}
 	return c, nil
 }
 
@@ -184,13 +193,13 @@ func (c *Case) line(section string, fields []string) error {
 		if err := want(2, 2); err != nil {
 			return err
 		}
-		switch fields[0] {
-		case "workspace":
+		switch {
+		case fields[0] == "workspace" && c.Workspace == "":
 			c.Workspace = fields[1]
-		case "temp":
+		case fields[0] == "temp" && c.Temp == "":
 			c.Temp = fields[1]
 		default:
-			return fmt.Errorf("expected workspace or temp")
+			return fmt.Errorf("expected workspace or temp, each once")
 		}
 	case "answers":
 		if err := want(3, 3); err != nil {
@@ -211,6 +220,9 @@ func (c *Case) line(section string, fields []string) error {
 		c.Answers = append(c.Answers, a)
 		return err
 	case "omitted":
+		if err := want(1, 1); err != nil {
+			return err
+		}
 		n, err := number(fields[0])
 		c.Omitted = append(c.Omitted, n)
 		return err
@@ -230,7 +242,8 @@ func number(s string) (int, error) {
 	if s == "-" {
 		return -1, nil
 	}
-	return strconv.Atoi(s)
+	n, err := strconv.ParseUint(s, 10, 16)
+	return int(n), err
 }
 
 // At returns the path that a name of the case stands for when its tree is at root.
