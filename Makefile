@@ -28,7 +28,7 @@ lint: ## gofmt, vet, staticcheck, golangci-lint, from tools/go.mod
 
 wasip1: ## the tests of all that needs no kernel, as WebAssembly in wazero
 	$(GO) build -modfile=tools/go.mod -o bin/wazero github.com/tetratelabs/wazero/cmd/wazero
-	tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && for p in mir manifest plan internal/cli; do \
+	tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && for p in mir manifest plan host internal/cli; do \
 		GOOS=wasip1 GOARCH=wasm $(GO) test -c -o bin/test.wasm ./$$p && \
 		bin/wazero run -mount=.:/src:ro -mount="$$tmp":/tmp -env PWD=/src/$$p bin/test.wasm -test.short || exit 1; \
 	done

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"maelys.dev/maelys/plan"
@@ -13,11 +14,15 @@ import (
 type Facts struct {
 	System  string // as in runtime.GOOS
 	Release string // of the kernel
+	Machine string // as in runtime.GOARCH
 	Root    bool   // this process has user 0
 
 	// Namespaces are why namespaces of a kind cannot be made; nil errors where they can.
 	// User comes first: the others are made beneath it.
 	Namespaces struct{ User, Mount, PID, Net, Others error }
+
+	MountCalls error // why mounts cannot be made and changed by descriptors
+	Proc       error // why no other procfs can be mounted
 
 	// Settings of the kernel, -1 where it has none of the name.
 	MaxUserNamespaces   int // user.max_user_namespaces
@@ -31,6 +36,7 @@ type Facts struct {
 	Landlock      int   // the version that is in force, 0 for none
 	LandlockError error // why there is none
 	Seccomp       error // why system calls cannot be filtered
+	CallsKnown    bool  // the filter is written for this machine
 }
 
 // A Backend is a way of enforcing plans.
@@ -95,6 +101,8 @@ func (f Facts) basis() Ability {
 		return no("run it on Linux, in a virtual machine for example", "only Linux has what it takes")
 	case f.Seccomp != nil:
 		return no("boot a kernel built with CONFIG_SECCOMP_FILTER=y", "system calls cannot be filtered by seccomp: %v", f.Seccomp)
+	case !f.CallsKnown:
+		return no("run it on x86-64 or ARM64", "the filter of system calls is not written for %s", f.Machine)
 	}
 	return Ability{}
 }
@@ -106,19 +114,22 @@ func (f Facts) withNamespaces(c plan.Capability) Ability {
 	if a := f.userNamespaces(); !a.Holds() {
 		return a
 	}
-	kind, err := "", error(nil)
+	if a := f.mounts(); !a.Holds() {
+		return a
+	}
+	kind, err, limits := "", error(nil), []string(nil)
 	switch c {
 	case plan.FSRead, plan.FSWrite, plan.FSDeny, plan.FSExactDirectory, plan.NetworkDirect:
 	case plan.NetworkNone, plan.NetworkMediated:
-		kind, err = "network", f.Namespaces.Net
+		kind, err, limits = "network", f.Namespaces.Net, []string{"net"}
 	case plan.ProcessTree:
-		kind, err = "process ID", f.Namespaces.PID
+		kind, err, limits = "process ID", f.Namespaces.PID, []string{"pid"}
 	}
 	if err == nil {
-		kind, err = "IPC, UTS and cgroup", f.Namespaces.Others
+		kind, err, limits = "IPC, UTS and cgroup", f.Namespaces.Others, []string{"ipc", "uts", "cgroup"}
 	}
 	if err != nil {
-		return no(f.kindFix(err), "%s namespaces cannot be made: %v", kind, err)
+		return no(f.kindFix(err, limits...), "%s namespaces cannot be made: %v", kind, err)
 	}
 	return Ability{}
 }
@@ -137,19 +148,43 @@ func (f Facts) userNamespaces() Ability {
 	case !f.Root && f.AppArmorRestriction > 0:
 		return no("sysctl -w kernel.apparmor_restrict_unprivileged_userns=0", "AppArmor leaves programs without a profile no rights in a user namespace")
 	case f.Namespaces.User == nil:
-		return no(f.kindFix(err), "mounts in a namespace cannot be changed: %v", f.Namespaces.Mount)
+		return no(f.kindFix(err, "mnt"), "mounts in a namespace cannot be changed: %v", f.Namespaces.Mount)
 	}
-	return no(f.kindFix(err), "user namespaces cannot be made: %v", f.Namespaces.User)
+	return no(f.kindFix(err, "user"), "user namespaces cannot be made: %v", f.Namespaces.User)
 }
 
-// kindFix says what helps where the kernel refuses namespaces with err.
-func (f Facts) kindFix(err error) string {
+// mounts judges what a root of the command's own is made with.
+func (f Facts) mounts() Ability {
+	switch err := f.MountCalls; {
+	case errors.Is(err, syscall.ENOSYS) && !f.Filtered: // some filters say so too
+		return no("boot Linux 5.12 or later", "the kernel has no mount_setattr")
+	case err != nil:
+		return no(f.confinedFix(), "mount_setattr cannot be called: %v", err)
+	case f.Proc != nil:
+		return no("unmount what covers /proc; for docker run: --security-opt systempaths=unconfined", "a /proc of the command's own cannot be mounted: %v", f.Proc)
+	}
+	return Ability{}
+}
+
+// kindFix says what helps where the kernel refuses namespaces with err, whose number is
+// limited by these settings.
+func (f Facts) kindFix(err error, limits ...string) string {
 	switch {
-	case errors.Is(err, syscall.ENOSPC):
-		return "sysctl -w user.max_user_namespaces=15000, and the like for the other kinds"
+	case errors.Is(err, syscall.ENOSPC) && len(limits) > 0:
+		words := []string{"sysctl -w"}
+		for _, limit := range limits {
+			words = append(words, fmt.Sprintf("user.max_%s_namespaces=%d", limit, max(15000, 2*f.MaxUserNamespaces))) // never less than now
+		}
+		return strings.Join(words, " ")
 	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOSYS):
 		return "boot a kernel built with CONFIG_USER_NS=y, CONFIG_PID_NS=y and CONFIG_NET_NS=y"
-	case f.Filtered:
+	}
+	return f.confinedFix()
+}
+
+// confinedFix says what helps where something around this process forbids a call.
+func (f Facts) confinedFix() string {
+	if f.Filtered {
 		return "a seccomp filter is around this process; for docker run: --security-opt seccomp=unconfined --security-opt apparmor=unconfined"
 	}
 	return "ask what confines this process: a security module, or the sandbox or container around it"
@@ -166,7 +201,7 @@ func (f Facts) withLandlock(c plan.Capability) Ability {
 	case errors.Is(f.LandlockError, syscall.ENOSYS):
 		return no("boot Linux 5.13 or later, built with CONFIG_SECURITY_LANDLOCK=y", "the kernel has no Landlock")
 	default:
-		return no(f.kindFix(f.LandlockError), "Landlock cannot be used: %v", f.LandlockError)
+		return no(f.confinedFix(), "Landlock cannot be used: %v", f.LandlockError)
 	}
 	const instead = "use the namespaces backend"
 	switch c {

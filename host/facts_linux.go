@@ -1,8 +1,11 @@
 package host
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +18,7 @@ func Read() Facts {
 	f := Facts{
 		System:              runtime.GOOS,
 		Release:             linux.Release(),
+		Machine:             runtime.GOARCH,
 		Root:                os.Geteuid() == 0,
 		MaxUserNamespaces:   setting("user/max_user_namespaces"),
 		UnprivilegedClone:   setting("kernel/unprivileged_userns_clone"),
@@ -22,6 +26,9 @@ func Read() Facts {
 		Modules:             modules(),
 		Filtered:            filtered(),
 		Seccomp:             linux.SeccompFilter(),
+		CallsKnown:          linux.CallsKnown,
+		MountCalls:          linux.MountCalls(),
+		Proc:                proc(),
 	}
 	n := &f.Namespaces
 	if n.User = linux.ProbeNamespaces(0); n.User == nil {
@@ -32,6 +39,49 @@ func Read() Facts {
 	}
 	f.Landlock, f.LandlockError = linux.LandlockABI()
 	return f
+}
+
+// proc returns why no procfs can be mounted in a user namespace, if none can.
+func proc() error {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	return uncovered(string(text))
+}
+
+// emptyInProc are directories of procfs that never have entries of their own: what is
+// mounted there covers nothing.
+var emptyInProc = []string{"/sys/fs/binfmt_misc", "/fs/nfsd", "/openprom", "/xen"}
+
+// uncovered returns why, with the mounts of this text (proc_pid_mountinfo(5)), the kernel
+// would have a new procfs reveal what is hidden, and refuse it: there must be one that
+// nothing is mounted over (mount_namespaces(7)).
+func uncovered(mountinfo string) error {
+	type mount struct{ id, parent, root, at, kind string }
+	var all []mount
+	for line := range strings.Lines(mountinfo) {
+		before, after, ok := strings.Cut(line, " - ")
+		fields, kind := strings.Fields(before), strings.Fields(after)
+		if !ok || len(fields) < 5 || len(kind) == 0 {
+			continue
+		}
+		all = append(all, mount{fields[0], fields[1], fields[3], fields[4], kind[0]})
+	}
+	err := errors.New("there is none on this host")
+	for _, m := range all {
+		if m.kind != "proc" || m.root != "/" {
+			continue
+		}
+		i := slices.IndexFunc(all, func(over mount) bool {
+			return over.parent == m.id && !slices.Contains(emptyInProc, strings.TrimPrefix(over.at, m.at))
+		})
+		if i < 0 {
+			return nil
+		}
+		err = fmt.Errorf("something is mounted over %s", all[i].at)
+	}
+	return err
 }
 
 // setting returns a number below /proc/sys, -1 where there is none.

@@ -10,7 +10,7 @@ import (
 // Read returns the facts of this host: that it is not Linux.
 func Read() Facts {
 	return Facts{
-		System: runtime.GOOS, Root: os.Geteuid() == 0,
+		System: runtime.GOOS, Machine: runtime.GOARCH, Root: os.Geteuid() == 0,
 		MaxUserNamespaces: -1, UnprivilegedClone: -1, AppArmorRestriction: -1,
 	}
 }

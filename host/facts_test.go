@@ -15,7 +15,7 @@ import (
 // able are the facts of a host that can do everything.
 func able() host.Facts {
 	return host.Facts{
-		System: "linux", Release: "6.12.1", MaxUserNamespaces: 15000, UnprivilegedClone: -1, AppArmorRestriction: -1, Landlock: 6,
+		System: "linux", Release: "6.12.1", Machine: "amd64", CallsKnown: true, MaxUserNamespaces: 15000, UnprivilegedClone: -1, AppArmorRestriction: -1, Landlock: 6,
 	}
 }
 
@@ -52,10 +52,21 @@ func TestAbilities(t *testing.T) {
 		{name: "in docker", change: func(f *host.Facts) { f.Namespaces.User, f.Filtered, f.Root = syscall.EPERM, true, true }, by: host.Namespaces, reason: "user namespaces cannot be made: operation not permitted", fix: "--security-opt seccomp=unconfined", best: host.Landlock},
 		{name: "mounts forbidden", change: func(f *host.Facts) { f.Namespaces.Mount = syscall.EPERM }, by: host.Namespaces, reason: "mounts in a namespace cannot be changed", fix: "what confines this process", best: host.Landlock},
 		{name: "no user namespaces in the kernel", change: func(f *host.Facts) { f.Namespaces.User = syscall.EINVAL }, by: host.Namespaces, reason: "invalid argument", fix: "CONFIG_USER_NS=y", best: host.Landlock},
-		{name: "limit reached", change: func(f *host.Facts) { f.Namespaces.User = syscall.ENOSPC }, by: host.Namespaces, reason: "no space left", fix: "sysctl -w user.max_user_namespaces=15000", best: host.Landlock},
+		{name: "limit reached", change: func(f *host.Facts) { f.Namespaces.User = syscall.ENOSPC }, by: host.Namespaces, reason: "no space left", fix: "sysctl -w user.max_user_namespaces=30000", best: host.Landlock},
 		{name: "no network namespaces", change: func(f *host.Facts) { f.Namespaces.Net = syscall.EINVAL }, by: host.Namespaces, can: "fs-read fs-write fs-deny fs-exact-directory network-direct process-tree", reason: "network namespaces cannot be made", fix: "CONFIG_NET_NS=y", best: host.Namespaces},
 		{name: "no process namespaces", change: func(f *host.Facts) { f.Namespaces.PID = syscall.EINVAL }, by: host.Namespaces, can: "fs-read fs-write fs-deny fs-exact-directory network-none network-direct network-mediated", reason: "process ID namespaces", fix: "CONFIG_PID_NS=y", best: host.Namespaces},
-		{name: "no IPC namespaces", change: func(f *host.Facts) { f.Namespaces.Others = syscall.ENOSPC }, by: host.Namespaces, reason: "IPC, UTS and cgroup namespaces", fix: "sysctl", best: host.Landlock},
+		{name: "no IPC namespaces", change: func(f *host.Facts) { f.Namespaces.Others = syscall.ENOSPC }, by: host.Namespaces, reason: "IPC, UTS and cgroup namespaces", fix: "sysctl -w user.max_ipc_namespaces=30000 user.max_uts_namespaces=30000 user.max_cgroup_namespaces=30000", best: host.Landlock},
+		{name: "no more network namespaces", change: func(f *host.Facts) { f.Namespaces.Net = syscall.ENOSPC }, by: host.Namespaces, can: "fs-read fs-write fs-deny fs-exact-directory network-direct process-tree", reason: "network namespaces cannot be made", fix: "sysctl -w user.max_net_namespaces=30000", best: host.Namespaces},
+		{name: "no more process namespaces", change: func(f *host.Facts) { f.Namespaces.PID = syscall.ENOSPC }, by: host.Namespaces, can: "fs-read fs-write fs-deny fs-exact-directory network-none network-direct network-mediated", reason: "process ID namespaces", fix: "sysctl -w user.max_pid_namespaces=30000", best: host.Namespaces},
+		{name: "no more mount namespaces", change: func(f *host.Facts) { f.Namespaces.Mount = syscall.ENOSPC }, by: host.Namespaces, reason: "mounts in a namespace", fix: "sysctl -w user.max_mnt_namespaces=30000", best: host.Landlock},
+		{name: "Linux 5.4", change: func(f *host.Facts) {
+			f.Release, f.MountCalls, f.Landlock, f.LandlockError = "5.4.0", syscall.ENOSYS, 0, syscall.ENOSYS
+		}, by: host.Namespaces, reason: "no mount_setattr", fix: "boot Linux 5.12 or later", noneHold: true},
+		{name: "mount calls forbidden", change: func(f *host.Facts) { f.MountCalls, f.Filtered = syscall.EPERM, true }, by: host.Namespaces, reason: "mount_setattr cannot be called: operation not permitted", fix: "seccomp=unconfined", best: host.Landlock},
+		{name: "mount calls hidden by a filter", change: func(f *host.Facts) { f.MountCalls, f.Filtered = syscall.ENOSYS, true }, by: host.Namespaces, reason: "mount_setattr cannot be called", fix: "seccomp=unconfined", best: host.Landlock},
+		{name: "in docker without its filter", change: func(f *host.Facts) { f.Proc, f.Root = errors.New("something is mounted over /proc/sys"), true }, by: host.Namespaces, reason: "mounted over /proc/sys", fix: "--security-opt systempaths=unconfined", best: host.Landlock},
+		{name: "another machine", change: func(f *host.Facts) { f.Machine, f.CallsKnown = "riscv64", false }, by: host.Namespaces, reason: "not written for riscv64", fix: "x86-64 or ARM64", noneHold: true},
+		{name: "another machine by landlock", change: func(f *host.Facts) { f.Machine, f.CallsKnown = "riscv64", false }, by: host.Landlock, reason: "not written for riscv64", fix: "x86-64 or ARM64", noneHold: true},
 		{name: "no seccomp", change: func(f *host.Facts) { f.Seccomp = syscall.ENOSYS }, by: host.Namespaces, reason: "cannot be filtered", fix: "CONFIG_SECCOMP_FILTER=y", noneHold: true},
 		{name: "no seccomp by landlock", change: func(f *host.Facts) { f.Seccomp = syscall.EINVAL }, by: host.Landlock, reason: "cannot be filtered", fix: "CONFIG_SECCOMP_FILTER=y", noneHold: true},
 		{name: "macOS", change: func(f *host.Facts) { *f = host.Facts{System: "darwin"} }, by: host.Namespaces, reason: "only Linux", fix: "virtual machine", noneHold: true},
@@ -96,12 +107,19 @@ func TestAbilities(t *testing.T) {
 func TestEveryLackHasAFix(t *testing.T) {
 	for _, errno := range []error{syscall.EPERM, syscall.EACCES, syscall.ENOSPC, syscall.EINVAL, syscall.ENOSYS, syscall.EMFILE, errors.New("other")} {
 		f := able()
-		f.Namespaces.User, f.Landlock, f.LandlockError = errno, 0, errno
-		for _, b := range host.Backends() {
-			for _, a := range f.Abilities(b) {
-				if a.Holds() || a.Fix == "" {
-					t.Errorf("%v, %s: %+v", errno, b, a)
-				}
+		f.MountCalls, f.Landlock, f.LandlockError = errno, 0, errno
+		lacksAll(t, errno, f)
+		f.MountCalls, f.Namespaces.User = nil, errno
+		lacksAll(t, errno, f)
+	}
+}
+
+func lacksAll(t *testing.T, why error, f host.Facts) {
+	t.Helper()
+	for _, b := range host.Backends() {
+		for _, a := range f.Abilities(b) {
+			if a.Holds() || a.Fix == "" {
+				t.Errorf("%v, %s: %+v", why, b, a)
 			}
 		}
 	}

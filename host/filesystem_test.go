@@ -32,7 +32,7 @@ func TestFilesystem(t *testing.T) {
 	must(os.WriteFile(dir+"/"+odd, nil, 0o600))
 	must(os.Mkdir(dir+"/dir", 0o755))
 	must(os.Mkdir(dir+"/sticky", 0o755))
-	must(os.Chmod(dir+"/sticky", 0o755|fs.ModeSticky|fs.ModeSetgid))
+	must(os.Chmod(dir+"/sticky", 0o755|fs.ModeSticky|fs.ModeSetgid|fs.ModeSetuid))
 	must(os.Mkdir(dir+"/locked", 0))
 	must(os.Symlink("file", dir+"/link"))
 	must(os.Symlink(long, dir+"/long"))
@@ -53,7 +53,7 @@ func TestFilesystem(t *testing.T) {
 		{"/hard", 0o640, 2, 7},
 		{"/" + odd, 0o600, 1, 0},
 		{"/dir", fs.ModeDir | 0o755, 2, -1},
-		{"/sticky", fs.ModeDir | fs.ModeSticky | fs.ModeSetgid | 0o755, 2, -1},
+		{"/sticky", fs.ModeDir | fs.ModeSticky | fs.ModeSetgid | fs.ModeSetuid | 0o755, 2, -1},
 		{"/link", fs.ModeSymlink | 0o777, 1, 4},
 		{"/fifo", fs.ModeNamedPipe | 0o600, 1, 0},
 	} {
@@ -94,6 +94,12 @@ func TestFilesystem(t *testing.T) {
 	done := make(chan bool)
 	go func() {
 		defer close(done)
+		before := descriptors(t)
+		defer func() {
+			if after := descriptors(t); after != before {
+				t.Errorf("%d descriptors are open, and before what is no file was opened %d", after, before)
+			}
+		}()
 		for _, name := range []string{"/fifo", "/socket", "/dir", "/link"} {
 			if _, err := files.Open(dir + name); err == nil {
 				t.Errorf("%s was opened as a file", name)
@@ -144,6 +150,15 @@ func TestFilesystem(t *testing.T) {
 	if _, err := files.Lstat(dir + "/loop/x"); !errors.Is(err, plan.ErrLoop) || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a loop: %v", err)
 	}
+}
+
+// descriptors counts those of this process that are open.
+func descriptors(t *testing.T) int {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Error(err)
+	}
+	return len(entries)
 }
 
 func TestLookPath(t *testing.T) {

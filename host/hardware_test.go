@@ -34,6 +34,17 @@ func TestLevels(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
+	for flag := range strings.FieldsSeq(third) { // each of them is needed
+		var others []string
+		for other := range strings.FieldsSeq(third) {
+			if other != flag {
+				others = append(others, other)
+			}
+		}
+		if slices.Equal(levels(text(strings.Join(others, " "))), levels(text(third))) {
+			t.Errorf("without %s the levels are the same", flag)
+		}
+	}
 }
 
 // TestHardware asks glibc's loader what it searches.

@@ -101,10 +101,11 @@ func diagnose(f host.Facts, paint painter) *result {
 		}
 		info.Backends = append(info.Backends, list)
 	}
-	for _, lack := range info.Backends[0].lacks() {
+	better := info.Backends[0] // the other may hold some of what it lacks
+	for _, lack := range better.lacks() {
 		r.Diagnostics = append(r.Diagnostics, diagnostic{
 			Code: codeCapability, exit: exitNo, Hint: lack.Fix,
-			Message: fmt.Sprintf("this host cannot hold %s: %s", lack.Capability, lack.Reason),
+			Message: fmt.Sprintf("%s cannot hold %s here: %s", better.Name, lack.Capability, lack.Reason),
 		})
 	}
 	r.text = doctorTable(info, paint)
@@ -128,11 +129,14 @@ func doctorTable(info *doctorInfo, paint painter) string {
 		backend = "none: nothing can be enforced here"
 	}
 	field("backend", backend)
-	layers := "none"
-	if info.Landlock > 0 {
-		layers = fmt.Sprintf("version %d", info.Landlock)
+	layer := "none"
+	switch {
+	case info.Landlock > 0:
+		layer = fmt.Sprintf("version %d", info.Landlock)
+	case info.Backend == string(host.Namespaces):
+		layer = "none: namespaces go without this layer"
 	}
-	field("landlock", layers)
+	field("landlock", layer)
 	b.WriteString("\n")
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "capability")

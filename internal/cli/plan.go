@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"maelys.dev/maelys/host"
 	"maelys.dev/maelys/mir"
 	"maelys.dev/maelys/plan"
 )
@@ -22,7 +23,8 @@ what the rules ask of the kernel. With COMMAND, also the files that are needed t
 and start it, which is what minimal-runtime grants.
 
 A path that leads out of its symbolic root is refused, and so is everything that cannot
-be looked at. What cannot be held to the end is a warning, and refused with --strict.`,
+be looked at. What cannot be held to the end, or not by this host, is a warning, and
+refused with --strict.`,
 		Example: "  maelys plan policy.json -- make test\n  maelys plan -w ~/src/project --json policy.mir",
 		Args:    filesBeforeDash(1, 1),
 		RunE: a.verbOn(func(args, command []string) *result {
@@ -30,15 +32,49 @@ be looked at. What cannot be held to the end is a warning, and refused with --st
 			if failed != nil {
 				return failed
 			}
+			lacks := in.lacks(resolved, host.Read())
+			if at.strict && len(lacks) > 0 {
+				return failure(lacks...)
+			}
 			return &result{
 				Plan:     resolved.Inspect(),
-				Warnings: in.about(resolved.Warnings()),
+				Warnings: append(in.about(resolved.Warnings()), lacks...),
 				text:     planTable(resolved, painter{color: colorful(a.stdout.w)}),
 			}
 		}),
 	}
 	at.register(cmd)
 	return cmd
+}
+
+// lacks returns what p needs and a host with these facts cannot hold by its better
+// backend, at the rules that need it.
+func (in *input) lacks(p *plan.Plan, f host.Facts) []diagnostic {
+	why := map[plan.Capability]host.Ability{}
+	for _, a := range f.Abilities(host.Namespaces) {
+		why[a.Capability] = a
+	}
+	rules := p.Rules()
+	var list []diagnostic
+	for _, r := range p.Requirements() {
+		policy := -1
+		if r.Rule >= 0 {
+			policy = rules[r.Rule].Policy
+		}
+		d := in.atRule(policy)
+		d.Code, d.exit = codeCapability, exitNo
+		switch a := why[r.Capability]; {
+		case r.Unenforceable:
+			d.Message = "an exact grant of writing to a directory cannot be held by anything: whoever changes a directory changes its entries"
+			d.Hint = "grant the tree, or the entries one by one"
+		case !a.Holds():
+			d.Message, d.Hint = fmt.Sprintf("this host cannot hold %s: %s", r.Capability, a.Reason), a.Fix
+		default:
+			continue
+		}
+		list = append(list, d)
+	}
+	return list
 }
 
 // planTable shows p for people.
@@ -79,7 +115,7 @@ func planTable(p *plan.Plan, paint painter) string {
 			text += ", for " + printable(rules[r.Rule].Path)
 		}
 		if r.Unenforceable {
-			text += ": an exact grant of writing to a directory, which nothing can hold"
+			text += ", which nothing can hold"
 		}
 		field(name, "%s", text)
 	}

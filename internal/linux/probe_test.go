@@ -3,6 +3,7 @@
 package linux
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -24,6 +25,8 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "probe":
+	case "program":
+		report(program().Run())
 	case "turned off":
 		// In a user namespace the setting is that namespace's own.
 		if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0); err != nil {
@@ -32,9 +35,14 @@ func TestMain(m *testing.M) {
 	case "confined":
 		confined()
 	case "filtered":
-		if err := refuseUnshare(); err != nil {
+		if err := refuse(unix.SYS_UNSHARE); err != nil {
 			report(err)
 		}
+	case "mounts filtered":
+		if err := refuse(unix.SYS_MOUNT_SETATTR); err != nil {
+			report(err)
+		}
+		report(MountCalls())
 	}
 	report(ProbeNamespaces(NamespaceMount | NamespacePID | NamespaceNet | NamespaceIPC | NamespaceUTS | NamespaceCgroup))
 }
@@ -51,11 +59,11 @@ func report(err error) {
 	os.Exit(int(errno))
 }
 
-// refuseUnshare makes unshare(2) fail with EPERM in this thread and its children.
-func refuseUnshare() error {
+// refuse makes one system call fail with EPERM in this thread and its children.
+func refuse(call uint32) error {
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_UNSHARE, Jt: 0, Jf: 1},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jt: 0, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
@@ -130,19 +138,24 @@ func unavailable(t *testing.T, format string, args ...any) {
 func TestProbeAgrees(t *testing.T) {
 	for name, ordinary := range map[string]bool{"as we are": false, "as an ordinary user": true} {
 		t.Run(name, func(t *testing.T) {
-			real := exec.CommandContext(t.Context(), "/bin/true")
-			real.SysProcAttr = &syscall.SysProcAttr{
-				Cloneflags:   syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP,
-				Unshareflags: syscall.CLONE_NEWNS,
-				UidMappings:  []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
-				GidMappings:  []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
-			}
-			want := real.Run() == nil
-			if got := status(t, as(t, "probe", ordinary, false)); (got == 0) != want {
-				t.Errorf("the probe says %v, and a program could be started: %v", got, want)
+			want := status(t, as(t, "program", ordinary, false))
+			if got := status(t, as(t, "probe", ordinary, false)); got != want {
+				t.Errorf("the probe says %v, and starting a program %v", got, want)
 			}
 		})
 	}
+}
+
+// program returns a program in namespaces of every kind.
+func program() *exec.Cmd {
+	cmd := exec.CommandContext(context.Background(), "/bin/true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:   syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP,
+		Unshareflags: syscall.CLONE_NEWNS,
+		UidMappings:  []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
+		GidMappings:  []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
+	}
+	return cmd
 }
 
 // TestProbeSeesRefusals turns namespaces off in a user namespace, and has seccomp
@@ -156,6 +169,9 @@ func TestProbeSeesRefusals(t *testing.T) {
 	}
 	if got := status(t, as(t, "turned off", false, true)); got != syscall.ENOSPC {
 		t.Errorf("where they are turned off: %v, want %v", got, syscall.ENOSPC)
+	}
+	if got := status(t, as(t, "mounts filtered", false, false)); got != syscall.EPERM {
+		t.Errorf("where seccomp refuses mounts: %v, want %v", got, syscall.EPERM)
 	}
 	if got := status(t, as(t, "filtered", false, false)); got != syscall.EPERM {
 		t.Errorf("where seccomp refuses: %v, want %v", got, syscall.EPERM)
@@ -261,6 +277,13 @@ func TestFacts(t *testing.T) {
 	actions, err := os.ReadFile("/proc/sys/kernel/seccomp/actions_avail")
 	if err == nil && strings.Contains(string(actions), "kill_process") != (SeccompFilter() == nil) {
 		t.Errorf("seccomp: %v, and the kernel has %s", SeccompFilter(), actions)
+	}
+	// Of a filesystem that is mounted nowhere, so that nothing changes.
+	if m, err := New("tmpfs", 0); err == nil && os.Geteuid() == 0 {
+		if set := m.Set(ReadOnly, false); (set == nil) != (MountCalls() == nil) {
+			t.Errorf("mounts by descriptors: %v, and one is set read-only: %v", MountCalls(), set)
+		}
+		m.Close()
 	}
 	text, err := os.ReadFile("/proc/sys/user/max_user_namespaces")
 	if n, _ := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && n == 0 && ProbeNamespaces(0) == nil {

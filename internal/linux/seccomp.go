@@ -82,6 +82,9 @@ func filter() []bpf.Instruction {
 	return append(program, allow)
 }
 
+// CallsKnown says that [RefuseCalls] knows the calls of this machine.
+const CallsKnown = true
+
 const tiocLinux = 0x541c // TIOCLINUX: the selection of a console, for one (ioctl_console(2))
 
 // RefuseCalls has the kernel refuse, for this thread and what it starts, the system

@@ -1,0 +1,6 @@
+//go:build linux && !amd64 && !arm64
+
+package warden_test
+
+// printCalls has no numbers for this machine.
+func printCalls() int { return 1 }
