@@ -287,7 +287,7 @@ func TestDestinations(t *testing.T) {
 }
 
 func TestRestrictRefuses(t *testing.T) {
-	files := tree{"/w": "dir", "/v": "dir", "/x": "file", "/y": "file"}
+	files := tree{"/w": "dir", "/tmp": "dir", "/x": "file", "/y": "file"}
 	policy, err := mir.Build(mir.Spec{
 		Rules: []mir.Rule{{Access: mir.Read, Path: hostPath(t, "/x"), Scope: mir.Exact, Missing: mir.MissingError}},
 		Mode:  mir.ModeNone, TreeConfinement: mir.Required,
@@ -303,17 +303,17 @@ func TestRestrictRefuses(t *testing.T) {
 		}
 		return p
 	}
-	one := Host{Filesystem: files, Workspace: "/w", Temp: "/v", Executable: "/x", RuntimeRoots: []string{"/w"}}
+	one := Host{Filesystem: files, Workspace: "/w", Temp: "/tmp", Executable: "/x", RuntimeRoots: []string{"/w"}}
 	for _, tt := range []struct {
 		name   string
 		change func(*Host)
 		code   Code
 	}{
 		{"the same", func(*Host) {}, ""},
-		{"another workspace", func(h *Host) { h.Workspace = "/v" }, CodeHostContext},
+		{"another workspace", func(h *Host) { h.Workspace = "/tmp" }, CodeHostContext},
 		{"no workspace", func(h *Host) { h.Workspace = "" }, CodeHostContext},
 		{"another temp", func(h *Host) { h.Temp = "/w" }, CodeHostContext},
-		{"private temp", func(h *Host) { h.Temp = "" }, CodeHostContext},
+		{"private temp in the same place", func(h *Host) { h.Temp = "" }, CodeHostContext},
 		{"another executable", func(h *Host) { h.Executable = "/y" }, CodeHostContext},
 		{"other runtime roots", func(h *Host) { h.RuntimeRoots = nil }, CodeHostContext},
 		{"another file in its place", func(h *Host) { h.Filesystem = renamed{files, "/x", "/y"} }, CodeChanged},

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"flag"
 	"fmt"
@@ -73,7 +74,7 @@ func someHost() Host {
 		"/home": "dir", "/home/ws": "dir", "/home/ws/f": "file", "/home/ws/d": "dir", "/home/ws/d/x": "file", "/t": "dir", "/etc": "dir", "/etc/passwd": "file",
 		"/home/ws/out": "-> /etc", "/home/ws/in": "-> d", "/home/ws/loop": "-> loop", "/home/ws/locked": "locked", "/home/ws/bad": "! io",
 		"/home/ws/late": "-> later", "/home/ws/gone": "-> ../../nowhere/x", "/home/ws/hard": "= /home/ws/f", "/elsewhere": "dir", "/link": "-> home/ws",
-		"/bin": "dir", "/bin/tool": "file", "/home/ws/up": "-> d/../f", "/dev": "dir", "/proc": "dir", "/tmp": "dir",
+		"/home/ws/far": "-> /near", "/near": "-> home/ws2/f", "/home/ws2": "dir", "/home/ws2/f": "file", "/bin": "dir", "/bin/tool": "file", "/home/ws/up": "-> d/../f", "/dev": "dir", "/proc": "dir", "/tmp": "dir",
 	}}
 }
 
@@ -95,6 +96,7 @@ func TestResolveFaults(t *testing.T) {
 		{"through a file", nil, []string{"read tree workspace:f/x"}, CodeMissing, 0, "/home/ws/f/x", "at /home/ws/f: not a directory", "create it", ErrNotDirectory},
 		{"dangling", nil, []string{"read tree workspace:late"}, CodeMissing, 0, "/home/ws/late", "at /home/ws/later: ", "create it", fs.ErrNotExist},
 		{"escape", nil, []string{"read tree workspace:out/passwd"}, CodeEscape, 0, "/home/ws/out/passwd", `expected a path in the workspace "/home/ws", found that the link "/home/ws/out" leads out of it, to "/etc/passwd"`, "absolute path", nil},
+		{"escape through a link outside", nil, []string{"read tree workspace:far"}, CodeEscape, 0, "/home/ws/far", `found that the link "/home/ws/far" leads out of it, to "/home/ws2/f"`, "absolute path", nil},
 		{"escape of a deny", nil, []string{"deny exact workspace:out skip"}, CodeEscape, 0, "/home/ws/out", `to "/etc"`, "absolute path", nil},
 		{"escape to nothing", nil, []string{"read tree workspace:gone skip"}, CodeEscape, 0, "/home/ws/gone", `to "/nowhere"`, "", nil},
 		{"escape of temp", func(h *Host) { h.Temp = "/home/ws" }, []string{"read tree temp:out"}, CodeEscape, 0, "/home/ws/out", "in the directory for temporary files", "", nil},
@@ -120,6 +122,7 @@ func TestResolveFaults(t *testing.T) {
 			h.Pins = map[mir.Destination]netip.AddrPort{{Host: hostname(t, "a.example.com"), Port: 443}: pinOne}
 		}, nil, CodeHostContext, -1, "", "found a.example.com:443, which is to be pinned", "network.allow", nil},
 		{"no filesystem", func(h *Host) { h.Filesystem = nil }, nil, CodeHostContext, -1, "", "expected a filesystem", "", nil},
+		{"pin to no address", nil, nil, CodeHostContext, -1, "", "expected an address and a port to pin a.example.com:443 to", "ADDRESS:PORT", nil},
 		{"pin to port 0", nil, nil, CodeHostContext, -1, "", "expected an address and a port to pin a.example.com:443 to", "ADDRESS:PORT", nil},
 		{"no root of the filesystem", func(h *Host) { h.Filesystem = tree{"/": "! io"} }, []string{"read tree /etc"}, CodeHostContext, -1, "/home/ws", "at /: input/output error", "", errIO},
 	} {
@@ -129,9 +132,11 @@ func TestResolveFaults(t *testing.T) {
 				tt.change(&h)
 			}
 			policy := policyOf(t, tt.rules...)
-			if tt.name == "pin to port 0" {
+			if address, ok := map[string]netip.AddrPort{
+				"pin to port 0": netip.MustParseAddrPort("192.0.2.1:0"), "pin to no address": netip.AddrPortFrom(netip.Addr{}, 443),
+			}[tt.name]; ok {
 				policy = mediated(t)
-				h.Pins = map[mir.Destination]netip.AddrPort{policy.Destinations()[0]: netip.MustParseAddrPort("192.0.2.1:0")}
+				h.Pins = map[mir.Destination]netip.AddrPort{policy.Destinations()[0]: address}
 			}
 			_, err := Resolve(policy, h)
 			var faults Errors
@@ -139,6 +144,9 @@ func TestResolveFaults(t *testing.T) {
 				t.Fatalf("%v, want %s", err, tt.code)
 			}
 			e := faults[0]
+			if len(faults) != 1 && tt.name != "no root of the filesystem" {
+				t.Errorf("%v, want one fault", faults)
+			}
 			if e.Code != tt.code || e.Rule != tt.rule || e.Path != tt.path || !strings.Contains(e.Message, tt.message) || !strings.Contains(e.Hint, tt.hint) {
 				t.Errorf("%+v\nwant %+v", e, tt)
 			}
@@ -275,6 +283,162 @@ func TestResolveRecords(t *testing.T) {
 	if p.Rules()[0].Path == "x" || p.Links()[0].Path == "x" || p.Directories()[0] == "x" || p.Omitted()[0].Path == "x" {
 		t.Error("a plan can be changed from outside")
 	}
+}
+
+// TestResolvePutsInOrder names what the host context holds in any order, and twice.
+func TestResolvePutsInOrder(t *testing.T) {
+	spec := mir.Spec{Rules: policyOf(t, "read tree runtime:").Rules(), Mode: mir.ModeMediated, TreeConfinement: mir.Required}
+	h := someHost()
+	h.Pins = map[mir.Destination]netip.AddrPort{}
+	for i := range 9 {
+		d := mir.Destination{Host: hostname(t, fmt.Sprintf("h%d.example.com", i)), Port: 443}
+		spec.Destinations = append(spec.Destinations, d)
+		h.Pins[d] = pinOne
+		h.AllowPrivate = append([]mir.Hostname{d.Host, d.Host}, h.AllowPrivate...)
+	}
+	h.RuntimeRoots = []string{"/home/ws", "/bin", "/etc", "/link", "/bin"}
+	policy, err := mir.Build(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Resolve(policy, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 9 {
+		name := fmt.Sprintf("h%d.example.com", i)
+		if len(p.Pins()) != 9 || p.Pins()[i].Destination.Host.String() != name || len(p.AllowPrivate()) != 9 || p.AllowPrivate()[i].String() != name {
+			t.Fatalf("pins %v, private addresses %v: not in order, or not each once", p.Pins(), p.AllowPrivate())
+		}
+	}
+	if want := []string{"/bin", "/etc", "/home/ws"}; !slices.Equal(p.at.runtimeRoots, want) {
+		t.Errorf("runtime roots %q, want %q", p.at.runtimeRoots, want)
+	}
+	if !slices.Contains(p.Links(), Link{"/link", "home/ws"}) {
+		t.Errorf("links %v, want that on the way to a runtime root", p.Links())
+	}
+	for i, r := range p.Rules() {
+		if r.Why == "a runtime root" && (r.Scope != mir.Tree || r.Access != mir.Read || r.Identity.Type != fs.ModeDir || i > 0 && p.Rules()[i-1].Path == r.Path) {
+			t.Errorf("%+v is no runtime root, or there twice", r)
+		}
+	}
+	p.Pins()[0].Address, p.AllowPrivate()[0] = pinTwo, mir.Hostname{}
+	if p.Pins()[0].Address != pinOne || p.AllowPrivate()[0] == (mir.Hostname{}) {
+		t.Error("a plan can be changed from outside")
+	}
+	h.AllowPrivate[0], h.RuntimeRoots[0] = mir.Hostname{}, "/"
+	clear(h.Pins)
+	if len(p.Pins()) != 9 || p.AllowPrivate()[8] == (mir.Hostname{}) || p.at.runtimeRoots[2] != "/home/ws" {
+		t.Error("a plan changes with the host context that it was resolved in")
+	}
+}
+
+// TestWarningsInOrder has warnings of two kinds.
+func TestWarningsInOrder(t *testing.T) {
+	p, err := Resolve(policyOf(t, "write tree workspace:", "deny tree workspace:in", "deny exact workspace:f", "deny tree workspace:zzz skip"), someHost())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range p.Warnings() {
+		got = append(got, fmt.Sprint(w.Rule, " ", w.Code))
+	}
+	if want := []string{"1 hard-linked-deny", "2 replaceable-link", "3 omissible-deny"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	p.Warnings()[0] = nil
+	if p.Warnings()[0] == nil {
+		t.Error("a plan can be changed from outside")
+	}
+}
+
+// TestResolveRuntime has an executable that needs other files.
+func TestResolveRuntime(t *testing.T) {
+	static := elfSpec{kind: elf.ET_EXEC}.make()
+	host := newDisk(listing{
+		"/bin": "-> usr/bin", "/usr/bin/sh": static, "/usr/lib/": "", "/ws/tool": "#!/bin/up\n", "/usr/bin/up": "-> ../lib/../bin/sh", "/run": "-> ws/tool",
+		"/broken": "#!/none\n", "/etc/alternatives/": "", "/tmp/": "",
+	})
+	opened := &opening{Filesystem: host}
+	h := Host{Filesystem: opened, Workspace: "/ws", Executable: "/run"}
+	p, err := Resolve(policyOf(t, "read tree runtime:", "write exact runtime:"), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	once := opened.times
+	if _, err := Resolve(policyOf(t, "read tree runtime:"), h); err != nil || once == 0 || opened.times != 2*once {
+		t.Errorf("%v: %d files were opened for two rules, %d for one", err, once, opened.times-once)
+	}
+	if p.Executable() != "/ws/tool" {
+		t.Errorf("executable %q, want what the link leads to", p.Executable())
+	}
+	for _, path := range []string{"/usr/bin/sh", "/ws/tool"} {
+		from, to := p.rulesAt(path)
+		if to-from != 2 {
+			t.Fatalf("%d rules for %s, want one of each", to-from, path)
+		}
+		for i, r := range p.rules[from:to] {
+			if r.Scope != mir.Exact || r.Access != mir.Access(1+i) || r.Private || r.Why == "" || r.Identity != host.at(path).Identity || r.Policy != 1-i {
+				t.Errorf("%+v", r)
+			}
+		}
+	}
+	for _, l := range []Link{{"/bin", "usr/bin"}, {"/run", "ws/tool"}, {"/usr/bin/up", "../lib/../bin/sh"}} {
+		if !slices.Contains(p.Links(), l) {
+			t.Errorf("links %v, want %v too", p.Links(), l)
+		}
+	}
+	if !slices.Contains(p.Directories(), "/usr/lib") {
+		t.Errorf("directories %v, want what the interpreter's link passes", p.Directories())
+	}
+	if changed := p.Changed(host); len(changed) > 0 {
+		t.Errorf("nothing has changed, and %v", changed)
+	}
+
+	h.Executable = "/broken"
+	_, err = Resolve(policyOf(t, "read tree runtime:"), h)
+	var faults Errors
+	if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Code != CodeRuntime || faults[0].Path != "/none" || !strings.HasPrefix(faults[0].Message, "needed by /broken: expected the interpreter") {
+		t.Errorf("%+v, want that the interpreter is missing", faults)
+	}
+	h.Executable = "/run" // and without minimal-runtime the link on the way is there all the same
+	if p, err = Resolve(policyOf(t, "read tree workspace:"), h); err != nil || !slices.Contains(p.Links(), Link{"/run", "ws/tool"}) || p.Executable() != "/ws/tool" {
+		t.Errorf("%v, links %v, executable %q", err, p.Links(), p.Executable())
+	}
+	for _, tt := range []struct {
+		rules []string
+		want  string
+	}{
+		{[]string{"read tree runtime:"}, ""},
+		{[]string{"read tree runtime:", "deny tree /usr"}, "1 denied-runtime /usr/bin/sh"},
+		{[]string{"deny tree runtime:", "read tree /"}, "0 denied-runtime /usr/bin/sh, 0 denied-runtime /ws/tool"},
+		{[]string{"read tree runtime:", "write tree /usr"}, "1 writable-runtime /usr/bin/sh"},
+		{[]string{"write tree runtime:"}, "0 writable-runtime /usr/bin/sh, 0 writable-runtime /ws/tool"},
+		{[]string{"read tree runtime:", "write tree workspace:"}, ""}, // it may be what is worked on
+	} {
+		p, err := Resolve(policyOf(t, tt.rules...), h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, w := range p.Warnings() {
+			got = append(got, fmt.Sprint(w.Rule, " ", w.Code, " ", w.Path))
+		}
+		if strings.Join(got, ", ") != tt.want {
+			t.Errorf("%q: warnings %q, want %q", tt.rules, got, tt.want)
+		}
+	}
+}
+
+// An opening filesystem counts the files that are opened.
+type opening struct {
+	Filesystem
+	times int
+}
+
+func (o *opening) Open(path string) (File, error) {
+	o.times++
+	return o.Filesystem.Open(path)
 }
 
 // TestPins has an address in two spellings.
@@ -450,6 +614,17 @@ func TestLocate(t *testing.T) {
 		{"/proc/thread-self/cwd/f", "/home/ws/f", true},
 		{"/proc/self/status", "/proc/self/status", false},
 		{"/proc/other/root/etc", "/proc/other/root/etc", false},
+		{"/proc/self/task/other/root/etc", "/proc/self/task/other/root/etc", false},
+		{"/proc/self/task/17/fd/root", "/proc/self/task/17/fd/root", false},
+		{"/proc/self/task/17/17/cwd/f", "/proc/self/task/17/17/cwd/f", false},
+		{"/proc/self/fd/17/root/etc", "/proc/self/fd/17/root/etc", false},
+		{"/proc/self/task/17", "/proc/self/task/17", true},
+		{"/proc/self/task", "/proc/self/task", true},
+		{"/proc/self/cwd/../link/f", "/home/link/f", false},
+		{"/proc/root/etc", "/proc/root/etc", false},
+		{"/proc/cwd/f", "/proc/cwd/f", false},
+		{"/dev/self/root/etc", "/dev/self/root/etc", false},
+		{"/tmp/root/etc", "/tmp/root/etc", false},
 		{"/proc/self/fd/root", "/proc/self/fd/root", false},
 	} {
 		at, err := p.Locate(files, tt.path)
