@@ -338,6 +338,9 @@ func contractOf(t *testing.T, policy *mir.Policy, files tree, workspace, temp st
 		}) {
 			seen["re-entry"]++
 		}
+		if p.isPrivate(path) != d.Private {
+			t.Fatalf("%s: private %v, and Evaluate says %v", path, p.isPrivate(path), d.Private)
+		}
 		checkDecision(t, p, path, d)
 	}
 	return true

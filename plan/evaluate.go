@@ -67,6 +67,22 @@ func (p *Plan) Evaluate(path string) Decision {
 	return d
 }
 
+// isPrivate is the Private of [Plan.Evaluate] on a path as resolution leaves it: whose
+// the path is, says the deepest grant around it.
+func (p *Plan) isPrivate(path string) bool {
+	for at := path; ; at = parent(at) {
+		from, to := p.rulesAt(at)
+		for i := from; i < to; i++ {
+			if p.rules[i].Access != mir.Deny {
+				return p.rules[i].Private
+			}
+		}
+		if at == "/" {
+			return false
+		}
+	}
+}
+
 // inherited returns what tree rules above grant on a path, as if no rule were for
 // the path itself.
 func (p *Plan) inherited(path string) mir.Permission {

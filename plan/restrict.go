@@ -100,7 +100,7 @@ func joint(base, ceiling *Plan, r mir.Rule) (Rule, *Error) {
 		}
 	}
 	apart := len(base.fresh)+len(ceiling.fresh) > 0 || rule.Private // else all is the host's
-	if apart && r.Access != mir.Deny && (base.Evaluate(path).Private || ceiling.Evaluate(path).Private) {
+	if apart && r.Access != mir.Deny && (base.isPrivate(path) || ceiling.isPrivate(path)) {
 		// To one of them the path is the sandbox's own; what the host has there is not
 		// granted by both.
 		rule.Identity, rule.Private = Identity{Type: rule.Identity.Type}, true
