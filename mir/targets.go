@@ -72,20 +72,26 @@ func targetsOf(sets ...RuleSet) []target {
 		rule Rule // only a path where it is a fresh one
 		set  int
 	}
-	total := 0
-	for _, s := range sets {
-		total += len(s.Rules) + len(s.Fresh)
+	order := func(a, b named) int { return compareDepthFirst(a.rule.Path, b.rule.Path) }
+	var all []named
+	// Each part comes in an order that is nearly the right one, which sorting it by itself
+	// takes advantage of.
+	add := func(part []named) {
+		slices.SortFunc(part, order)
+		all = merge(all, part, order)
 	}
-	all := make([]named, 0, total)
 	for i, s := range sets {
-		for _, r := range s.Rules {
-			all = append(all, named{r, i})
+		rules := make([]named, len(s.Rules))
+		for n, r := range s.Rules {
+			rules[n] = named{r, i}
 		}
-		for _, p := range s.Fresh {
-			all = append(all, named{Rule{Path: p}, i})
+		add(rules)
+		fresh := make([]named, len(s.Fresh))
+		for n, p := range s.Fresh {
+			fresh[n] = named{Rule{Path: p}, i}
 		}
+		add(fresh)
 	}
-	slices.SortFunc(all, func(a, b named) int { return compareDepthFirst(a.rule.Path, b.rule.Path) })
 
 	targets := make([]target, 0, len(all))
 	for _, n := range all {
@@ -123,6 +129,25 @@ func targetsOf(sets ...RuleSet) []target {
 		}
 	}
 	return targets
+}
+
+// merge returns the elements of two ordered lists in order.
+func merge[E any](a, b []E, order func(a, b E) int) []E {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	}
+	all := make([]E, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if order(a[0], b[0]) <= 0 {
+			all, a = append(all, a[0]), a[1:]
+		} else {
+			all, b = append(all, b[0]), b[1:]
+		}
+	}
+	return append(append(all, a...), b...)
 }
 
 // compareDepthFirst orders paths so that everything beneath a path follows it at
