@@ -367,6 +367,15 @@ func TestRestrictKeeps(t *testing.T) {
 	if !slices.Equal(both.Directories(), []string{"/home/ws/d"}) {
 		t.Errorf("directories %v, want those of both", both.Directories())
 	}
+	for _, p := range []*Plan{base, ceiling} {
+		same, err := Restrict(p, p)
+		if err != nil || !slices.Equal(same.Links(), p.Links()) || !slices.Equal(same.Directories(), p.Directories()) {
+			t.Errorf("%v: links %v and directories %v, want each once", err, same.Links(), same.Directories())
+		}
+	}
+	if other, err := Restrict(ceiling, base); err != nil || !slices.Equal(other.Links(), both.Links()) {
+		t.Errorf("%v: links %v, want them in order", err, other.Links())
+	}
 	if base.Digest() == both.Digest() || both.Policy() != base.Policy() {
 		t.Error("a restricted plan passes for its base")
 	}
@@ -419,4 +428,91 @@ func (r renamed) Lstat(path string) (Entry, error) {
 		path = r.from
 	}
 	return r.tree.Lstat(path)
+}
+
+// TestRestrictKeepsTheWay has a directory that a link passes in the private temp, and no
+// rule left that needs it.
+func TestRestrictKeepsTheWay(t *testing.T) {
+	files := tree{"/tmp": "dir", "/tmp/q": "dir", "/tmp/q/by": "dir", "/tmp/q/x": "dir", "/tmp/l": "-> q/by/../x"}
+	p := restricted(t, Host{Filesystem: files}, []string{"write tree temp:", "read tree /tmp/l"}, []string{"read exact temp:"})
+	for path, exists := range map[string]bool{"/tmp/q": true, "/tmp/q/by": true, "/tmp/q/x": false, "/tmp/q/by/x": false, "/tmp/q/b": false, "/tmp/other": false} {
+		if at, err := p.Locate(files, path); err != nil || at.Exists != exists {
+			t.Errorf("%s: %+v, %v, want that it exists: %v", path, at, err, exists)
+		}
+	}
+}
+
+// TestRestrictNamesRules asks which rule of the base those of a restricted plan are.
+func TestRestrictNamesRules(t *testing.T) {
+	for _, tt := range []struct {
+		base, ceiling []string
+		want          string
+	}{
+		{[]string{"write tree workspace:"}, []string{"read tree workspace:"}, "read tree /home/ws 0"},
+		{[]string{"read tree workspace:"}, []string{"write tree workspace:"}, "read tree /home/ws 0"},
+		{[]string{"write exact workspace:", "read tree workspace:"}, []string{"write tree workspace:"}, "write exact /home/ws 0, read tree /home/ws 1"},
+		{[]string{"read tree /", "write tree workspace:"}, []string{"read tree workspace:d"}, "read tree /home/ws/d -1"},
+		{[]string{"read tree workspace:"}, []string{"deny tree workspace:d", "write tree workspace:"}, "read tree /home/ws 0, deny tree /home/ws/d -1"},
+	} {
+		var all []string
+		for _, r := range restricted(t, someHost(), tt.base, tt.ceiling).Rules() {
+			all = append(all, fmt.Sprint(r.Access, " ", r.Scope, " ", r.Path, " ", r.Policy))
+		}
+		if got := strings.Join(all, ", "); got != tt.want {
+			t.Errorf("%q and %q: %q, want %q", tt.base, tt.ceiling, got, tt.want)
+		}
+	}
+}
+
+// TestRestrictKeepsIdentities has a denied file of the host in the private temp, and pins
+// whose order is not that of their ports.
+func TestRestrictKeepsIdentities(t *testing.T) {
+	host := newDisk(listing{"/tmp/x": "x"})
+	p := restricted(t, Host{Filesystem: host}, []string{"write tree temp:", "deny tree /tmp/x"}, []string{"write tree temp:"})
+	from, to := p.rulesAt("/tmp/x")
+	if to-from != 1 || p.rules[from].Private || p.rules[from].Identity != host.at("/tmp/x").Identity {
+		t.Errorf("%+v, want the host's file denied", p.rules[from:to])
+	}
+	host.remove("/tmp/x")
+	if changed := p.Changed(host); len(changed) != 1 || changed[0].Path != "/tmp/x" {
+		t.Errorf("%v, want that the denied file is gone", changed)
+	}
+
+	spec := mir.Spec{Mode: mir.ModeMediated, TreeConfinement: mir.Required}
+	h := Host{Filesystem: host, Pins: map[mir.Destination]netip.AddrPort{}}
+	for _, port := range []uint16{80, 443, 8080} {
+		d := mir.Destination{Host: hostname(t, "a.example.com"), Port: port}
+		spec.Destinations = append(spec.Destinations, d)
+		h.Pins[d] = pinOne
+	}
+	policy, err := mir.Build(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := Resolve(policy, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := Restrict(base, base)
+	if err != nil || len(base.Pins()) != 3 || !slices.Equal(both.Pins(), base.Pins()) {
+		t.Errorf("%v: pins %v, want %v", err, both.Pins(), base.Pins())
+	}
+}
+
+// restricted resolves and restricts two policies.
+func restricted(t *testing.T, h Host, base, ceiling []string) *Plan {
+	t.Helper()
+	b, err := Resolve(policyOf(t, base...), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Resolve(policyOf(t, ceiling...), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Restrict(b, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

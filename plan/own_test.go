@@ -115,6 +115,25 @@ func TestContainsTellsWhoseFiles(t *testing.T) {
 	if ok, excess := Contains(resolve("write tree /"), own); !ok {
 		t.Errorf("the sandbox's own files are more than all of the host's: %+v", excess)
 	}
+	closed := resolve("read tree /tmp/agent", "deny tree temp:")
+	if ok, excess := Contains(own, closed); !ok {
+		t.Errorf("what a deny of the temp closes goes beyond: %+v", excess)
+	}
+	said := func(list []mir.Change) (all []string) {
+		for _, change := range list {
+			if c, ok := change.(mir.PathChange); ok {
+				all = append(all, fmt.Sprint(c.Region.Path.Text(), " ", c.Before, " ", c.After))
+			}
+		}
+		return all
+	}
+	diff := Diff(resolve("write tree temp:"), resolve("write tree temp:", "read tree /tmp/agent", "read tree /ws"))
+	if got, want := said(diff.Widened), []string{"/ws none read", "/tmp/agent none read"}; !slices.Equal(got, want) {
+		t.Errorf("widened %q, want %q: each once", got, want)
+	}
+	if got, want := said(diff.Narrowed), []string{"/tmp/agent read-write read"}; !slices.Equal(got, want) {
+		t.Errorf("narrowed %q, want %q", got, want)
+	}
 	if diff := Diff(own, own); len(diff.Widened)+len(diff.Narrowed) != 0 {
 		t.Errorf("a plan differs from itself: %+v", diff)
 	}
