@@ -78,6 +78,8 @@ func TestRequirementsOfOwnFiles(t *testing.T) {
 			for _, r := range p.Requirements() {
 				switch {
 				case r.Rule < 0:
+				case (r.Capability == FSRead || r.Capability == FSWrite) && p.rules[r.Rule].Access == mir.Deny:
+					t.Errorf("%s is needed for the deny %+v", r.Capability, p.rules[r.Rule])
 				case r.Unenforceable:
 					all = append(all, "impossible", p.rules[r.Rule].Path)
 				default:

@@ -333,6 +333,17 @@ func TestResolvePutsInOrder(t *testing.T) {
 	}
 }
 
+// TestDirectoriesHaveManyNames has a denied directory with as many links as it has on a
+// disk.
+func TestDirectoriesHaveManyNames(t *testing.T) {
+	host := newDisk(listing{"/d/e/": ""})
+	host.at("/d").Links = 3
+	p, err := Resolve(policyOf(t, "deny tree /d"), Host{Filesystem: host})
+	if err != nil || len(p.Warnings()) != 0 {
+		t.Errorf("%v, warnings %v, want none", err, p.Warnings())
+	}
+}
+
 // TestWarningsInOrder has warnings of two kinds.
 func TestWarningsInOrder(t *testing.T) {
 	p, err := Resolve(policyOf(t, "write tree workspace:", "deny tree workspace:in", "deny exact workspace:f", "deny tree workspace:zzz skip"), someHost())
