@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"maelys.dev/maelys/host"
+	"maelys.dev/maelys/internal/corpus"
 	"maelys.dev/maelys/mir"
 	"maelys.dev/maelys/plan"
 )
@@ -56,7 +57,7 @@ func TestChanged(t *testing.T) {
 		{"what was missing is a loop", func(dir string) error { return os.Symlink("later", dir+"/ws/later") }, []int{3}, "it is no longer missing"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			dir := scratch(t)
+			dir := corpus.Scratch(t)
 			for _, name := range []string{"/ws", "/ws/d", "/spare"} {
 				if err := os.Mkdir(dir+name, 0o755); err != nil {
 					t.Fatal(err)

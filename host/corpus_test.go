@@ -3,7 +3,6 @@
 package host_test
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,14 +12,10 @@ import (
 	"maelys.dev/maelys/internal/corpus"
 )
 
-const corpusVariable = "MAELYS_CORPUS" // where the written cases are, for a copy of the tests
-
-func corpusFolder() string { return cmp.Or(os.Getenv(corpusVariable), "../plan/testdata/corpus") }
-
 // TestCorpus resolves and evaluates the written cases on real directories, and looks
 // whether they are left as they were.
 func TestCorpus(t *testing.T) {
-	cases, err := corpus.Load(corpusFolder())
+	cases, err := corpus.Load(corpus.Folder())
 	if err != nil || len(cases) < 60 {
 		t.Fatalf("%d cases (%v), want at least 60", len(cases), err)
 	}
@@ -30,7 +25,7 @@ func TestCorpus(t *testing.T) {
 			continue // nothing is locked to root; TestAsOrdinaryUser comes by here too
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			root := scratch(t)
+			root := corpus.Scratch(t)
 			corpus.Plant(t, c, root)
 			before := snapshot(t, root)
 			corpus.Check(t, c, root, host.Filesystem())

@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"maelys.dev/maelys/host"
+	"maelys.dev/maelys/internal/corpus"
 	"maelys.dev/maelys/plan"
 )
 
 func TestFilesystem(t *testing.T) {
-	dir := scratch(t)
+	dir := corpus.Scratch(t)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -162,7 +163,7 @@ func descriptors(t *testing.T) int {
 }
 
 func TestLookPath(t *testing.T) {
-	dir := scratch(t)
+	dir := corpus.Scratch(t)
 	for _, one := range []struct {
 		name string
 		mode fs.FileMode

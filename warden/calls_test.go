@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"maelys.dev/maelys/internal/corpus"
 	"maelys.dev/maelys/warden"
 )
 
@@ -84,7 +85,7 @@ func printCalls() int {
 // control, outside.
 func TestCalls(t *testing.T) {
 	available(t)
-	program := copyOfTests(t, "calls")
+	program := corpus.CopyOfTests(t, "calls")
 	b := newBox(t, project(t), "write tree workspace:", "read exact host:"+program)
 	out, in, err := os.Pipe()
 	if err != nil {

@@ -3,13 +3,10 @@
 package warden_test
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,11 +18,6 @@ import (
 	"maelys.dev/maelys/mir"
 	"maelys.dev/maelys/plan"
 	"maelys.dev/maelys/warden"
-)
-
-const (
-	nobody         = 65534           // a user and a group that own nothing
-	corpusVariable = "MAELYS_CORPUS" // where the written cases are, for a copy of the tests
 )
 
 // TestMain makes the test binary the second stage of a launch, and the program that is
@@ -113,37 +105,6 @@ func canWrite(path string) bool {
 	return os.MkdirAll(filepath.Dir(path), 0o700) == nil && os.WriteFile(path, nil, 0o600) == nil
 }
 
-// scratch returns an empty directory without links in its path, and not below /tmp,
-// where the sandbox may have a directory of its own.
-func scratch(t *testing.T) string {
-	t.Helper()
-	t.Setenv("TMPDIR", "/var/tmp")
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// copyOfTests makes a copy of this program in a directory that everybody may enter.
-func copyOfTests(t *testing.T, name string) string {
-	t.Helper()
-	dir := scratch(t)
-	for _, d := range []string{dir, filepath.Dir(dir)} {
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dir+"/"+name, text, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir + "/" + name
-}
-
 func available(t *testing.T) {
 	t.Helper()
 	for _, a := range host.Read().Abilities(host.Namespaces) {
@@ -199,11 +160,11 @@ func confined(t *testing.T, p *plan.Plan, program string, paths []string) []trie
 // evaluator says, or the plan is refused before the launch.
 func TestCorpus(t *testing.T) {
 	available(t)
-	cases, err := corpus.Load(cmp.Or(os.Getenv(corpusVariable), "../plan/testdata/corpus"))
+	cases, err := corpus.Load(corpus.Folder())
 	if err != nil || len(cases) < 60 {
 		t.Fatalf("%d cases (%v), want at least 60", len(cases), err)
 	}
-	program := copyOfTests(t, "probe")
+	program := corpus.CopyOfTests(t, "probe")
 	enforced := 0
 	for _, c := range cases {
 		locked := slices.ContainsFunc(c.Tree, func(n corpus.Node) bool { return n.Kind == "locked" })
@@ -211,7 +172,7 @@ func TestCorpus(t *testing.T) {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			root := scratch(t)
+			root := corpus.Scratch(t)
 			corpus.Plant(t, c, root)
 			policy, err := c.Policy(root)
 			if err != nil {
@@ -272,30 +233,7 @@ func enforce(t *testing.T, c corpus.Case, root string, p *plan.Plan, program str
 	}
 }
 
-// TestAsOrdinaryUser runs the other tests again as a user who owns nothing, when they
-// run as root.
 func TestAsOrdinaryUser(t *testing.T) {
 	available(t)
-	if os.Geteuid() != 0 {
-		return // they do so already
-	}
-	program := copyOfTests(t, "warden.test")
-	dir := filepath.Dir(program)
-	if err := os.CopyFS(dir+"/corpus", os.DirFS("../plan/testdata/corpus")); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), program, "-test.v")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), corpusVariable+"="+dir+"/corpus")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, &out)
-	}
-	for _, name := range []string{"TestCorpus/deny-inside-write", "TestCorpus/private-temp"} {
-		if !strings.Contains(out.String(), "--- PASS: "+name+" ") {
-			t.Errorf("%s did not run\n%s", name, &out)
-		}
-	}
+	corpus.AsOrdinaryUser(t, "TestCorpus/deny-inside-write", "TestCorpus/private-temp")
 }

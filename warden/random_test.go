@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"maelys.dev/maelys/host"
+	"maelys.dev/maelys/internal/corpus"
 	"maelys.dev/maelys/mir"
 	"maelys.dev/maelys/plan"
 )
@@ -17,10 +18,10 @@ import (
 // tries every path of it, and one beside each that is not there.
 func TestRandomPolicies(t *testing.T) {
 	available(t)
-	program := copyOfTests(t, "probe")
+	program := corpus.CopyOfTests(t, "probe")
 	random := rand.New(rand.NewPCG(71, uint64(os.Geteuid())))
 	names := []string{"a", "b", "a-b"}
-	dir := scratch(t)
+	dir := corpus.Scratch(t)
 	var below []string // paths below the workspace
 	var grow func(path string, depth int)
 	grow = func(path string, depth int) {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"maelys.dev/maelys/host"
+	"maelys.dev/maelys/internal/corpus"
 	"maelys.dev/maelys/mir"
 	"maelys.dev/maelys/plan"
 	"maelys.dev/maelys/warden"
@@ -98,7 +99,7 @@ func (b box) must(t *testing.T, script string) (status int, said string) {
 // project makes a workspace of lines "NAME" for directories and "NAME=CONTENT" for files.
 func project(t *testing.T, lines ...string) string {
 	t.Helper()
-	dir := scratch(t)
+	dir := corpus.Scratch(t)
 	for _, line := range lines {
 		name, content, file := strings.Cut(line, "=")
 		var err error
@@ -377,7 +378,7 @@ func TestNoNetwork(t *testing.T) {
 	if err := dial(server.port); err != nil { // the control
 		t.Fatal(err)
 	}
-	program := copyOfTests(t, "talk")
+	program := corpus.CopyOfTests(t, "talk")
 	b := newBox(t, project(t), "write tree workspace:", "read exact host:"+program)
 	receipt, err := warden.Run(t.Context(), b.plan, warden.Command{Path: program, Args: []string{"talk", strconv.Itoa(server.port)}, Dir: "/", Stderr: os.Stderr})
 	if err != nil || receipt.Status != 0 {

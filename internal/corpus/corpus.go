@@ -1,7 +1,7 @@
 // Package corpus reads the written cases of the permission contract: small trees of
 // files, policies for them, and what each path may be used for. The cases are data, so
 // that the evaluator and what the kernel enforces are held to the same answers. Only
-// tests use it.
+// tests use it, and what they share to try them on a real host, as root and as anyone.
 //
 // A case is a txtar file. Its comment says what it shows. A name in it is below the
 // root of the tree unless it begins with a slash; "$R" in a path or in the target of a

@@ -14,9 +14,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-)
 
-const nobody = 65534 // a user that owns nothing
+	"maelys.dev/maelys/internal/corpus"
+)
 
 const child = "MAELYS_PROBE_CHILD" // what a copy of these tests is to do
 
@@ -83,8 +83,8 @@ func as(t *testing.T, what string, ordinary, inside bool) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if ordinary && os.Geteuid() == 0 {
 		// The folder of the test binary may be root's alone.
-		cmd.Path = copyForAll(t, exe)
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+		cmd.Path = corpus.CopyOfTests(t, "linux.test")
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: corpus.Nobody, Gid: corpus.Nobody}
 	}
 	if inside {
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
@@ -92,24 +92,6 @@ func as(t *testing.T, what string, ordinary, inside bool) *exec.Cmd {
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
 	}
 	return cmd
-}
-
-func copyForAll(t *testing.T, exe string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for _, d := range []string{dir, dir + "/.."} {
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := os.ReadFile(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dir+"/linux.test", text, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir + "/linux.test"
 }
 
 func status(t *testing.T, cmd *exec.Cmd) syscall.Errno {
