@@ -31,17 +31,21 @@ type source struct {
 
 	// What the manifest says before duplicates collapse, for lint. Only what is
 	// valid by itself is here.
-	rules []sourceRule
-	mode  sourceMode
-	tree  sourceTree
-
-	destinations []int // the offset of each, in the order of manifestReader.destinations
-	rulesOffset  int   // of the array
-	allowOffset  int   // of the array; 0 where there is none
+	rules        []sourceRule
+	destinations []sourceDestination
+	mode         sourceMode
+	tree         sourceTree
+	rulesOffset  int // of the array
+	allowOffset  int // of the array; 0 where there is none
 }
 
 type sourceRule struct {
 	mir.Rule
+	offset int
+}
+
+type sourceDestination struct {
+	mir.Destination
 	offset int
 }
 
@@ -56,12 +60,6 @@ type sourceTree struct {
 }
 
 func read(src []byte) *source {
-	s, _ := readAll(src)
-	return s
-}
-
-// readAll is read that also returns the destinations before duplicates collapse.
-func readAll(src []byte) (*source, []mir.Destination) {
 	s := new(source)
 	if len(src) > MaxSize {
 		s.errors = Errors{{
@@ -70,7 +68,7 @@ func readAll(src []byte) (*source, []mir.Destination) {
 			Message: fmt.Sprintf("a manifest may have %d bytes at most", MaxSize),
 		}}
 		s.locate(src[:MaxSize])
-		return s, nil
+		return s
 	}
 	m := &manifestReader{reader: newReader(src), source: s}
 	m.document()
@@ -78,7 +76,7 @@ func readAll(src []byte) (*source, []mir.Destination) {
 	m.build()
 	s.errors = m.errors.sorted()
 	s.locate(src)
-	return s, m.destinations
+	return s
 }
 
 func (s *source) locate(src []byte) {
@@ -92,8 +90,7 @@ func (s *source) locate(src []byte) {
 // A manifestReader reads the members of a manifest by what they mean.
 type manifestReader struct {
 	*reader
-	source       *source
-	destinations []mir.Destination
+	source *source
 }
 
 const pathForms = `write {"root": "workspace", "relative": …} or {"absolute": "/…"}`
@@ -333,8 +330,7 @@ func (m *manifestReader) destination() {
 		}
 	})
 	if ok && len(m.errors) == failed {
-		m.destinations = append(m.destinations, d)
-		m.source.destinations = append(m.source.destinations, offset)
+		m.source.destinations = append(m.source.destinations, sourceDestination{d, offset})
 	}
 }
 
@@ -396,7 +392,10 @@ func (m *manifestReader) build() {
 	for i, r := range m.source.rules {
 		spec.Rules[i] = r.Rule
 	}
-	spec.Destinations = m.destinations
+	spec.Destinations = make([]mir.Destination, len(m.source.destinations))
+	for i, d := range m.source.destinations {
+		spec.Destinations[i] = d.Destination
+	}
 	if len(m.errors) > 0 {
 		// There will be no policy. Only the limits are still to be judged, and those
 		// do not depend on what is wrong elsewhere.

@@ -20,7 +20,7 @@ type Source struct {
 // Parse is [Compile] for those who point into the manifest afterwards. It retains src,
 // which must not be changed.
 func Parse(src []byte) (*Source, error) {
-	read, destinations := readAll(src)
+	read := read(src)
 	if len(read.errors) > 0 {
 		return nil, read.errors
 	}
@@ -36,8 +36,8 @@ func Parse(src []byte) (*Source, error) {
 		s.rules = append(s.rules, all)
 	}
 	first := map[mir.Destination]int{}
-	for i, d := range slices.Backward(destinations) {
-		first[d] = i
+	for i, d := range slices.Backward(read.destinations) {
+		first[d.Destination] = i
 	}
 	for _, d := range s.policy.Destinations() {
 		s.destinations = append(s.destinations, first[d])
@@ -63,7 +63,7 @@ func (s *Source) Rule(i int) []Place {
 // It panics when i is out of range.
 func (s *Source) Destination(i int) Place {
 	d := s.destinations[i]
-	return s.place(fmt.Sprintf("/network/allow/%d", d), s.read.destinations[d])
+	return s.place(fmt.Sprintf("/network/allow/%d", d), s.read.destinations[d].offset)
 }
 
 // Mode returns where the network mode stands.
