@@ -124,7 +124,8 @@ type Overlapping struct {
 }
 
 // Overlaps returns what both plans permit: regions of absolute paths, exactly, and
-// destinations. Commands that run side by side can meet there.
+// destinations. Commands that run side by side can meet there, but for directories that
+// each sandbox has of its own, which count by their paths.
 func Overlaps(a, b *Plan) Overlapping {
 	o := Overlapping{Paths: mir.OverlapRules(a.ruleSet(), b.ruleSet())}
 	both, err := mir.Restrict(a.limits, b.limits)

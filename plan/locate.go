@@ -44,7 +44,7 @@ type view struct {
 
 // Lstat implements [Filesystem].
 func (v *view) Lstat(path string) (Entry, error) {
-	if !v.plan.Evaluate(path).Private {
+	if !v.plan.isPrivate(path) {
 		return v.Filesystem.Lstat(path)
 	}
 	if _, ok := v.link(path); ok {
@@ -64,7 +64,7 @@ func (v *view) Lstat(path string) (Entry, error) {
 
 // Readlink implements [Filesystem].
 func (v *view) Readlink(path string) (string, error) {
-	if v.plan.Evaluate(path).Private {
+	if v.plan.isPrivate(path) {
 		target, _ := v.link(path)
 		return target, nil
 	}

@@ -59,13 +59,18 @@ func (c *hostContext) resolve(in *input, p *mir.Policy, command []string) (*plan
 		return nil, failed
 	}
 	resolved, err := plan.Resolve(p, h)
-	if err != nil {
-		return nil, in.unresolved(err)
+	return resolved, c.refusal(in, resolved, err)
+}
+
+// refusal returns why what [plan.Resolve] answered is not taken, if it is not.
+func (c *hostContext) refusal(in *input, resolved *plan.Plan, err error) *result {
+	switch {
+	case err != nil:
+		return in.unresolved(err)
+	case c.strict && len(resolved.Warnings()) > 0:
+		return failure(in.about(resolved.Warnings())...)
 	}
-	if c.strict && len(resolved.Warnings()) > 0 {
-		return nil, failure(in.about(resolved.Warnings())...)
-	}
-	return resolved, nil
+	return nil
 }
 
 // suppose is resolve for those who want to know what a policy permits once the paths
@@ -89,13 +94,7 @@ func (c *hostContext) suppose(in *input, p *mir.Policy, command []string) (*plan
 		h.Filesystem, missing = supposed, faults
 		resolved, err = plan.Resolve(p, h)
 	}
-	if err != nil {
-		return nil, nil, in.unresolved(err)
-	}
-	if c.strict && len(resolved.Warnings()) > 0 {
-		return nil, nil, failure(in.about(resolved.Warnings())...)
-	}
-	return resolved, missing, nil
+	return resolved, missing, c.refusal(in, resolved, err)
 }
 
 // A supposition is a filesystem on which some paths exist that do not.

@@ -45,7 +45,10 @@ the answers are those that hold once it exists. The exit status is 0 once all is
 			if failed != nil {
 				return failed
 			}
-			e := explainer{in: in, plan: resolved, base: resolved.Workspace(), paint: painter{color: colorful(a.stdout.w)}}
+			e := explainer{
+				in: in, plan: resolved, rules: resolved.Rules(), policy: p.Rules(),
+				base: resolved.Workspace(), paint: painter{color: colorful(a.stdout.w)},
+			}
 			if e.base == "" {
 				here, err := os.Getwd()
 				if err != nil {
@@ -81,10 +84,12 @@ type answer struct {
 
 // An explainer answers queries about one policy.
 type explainer struct {
-	in    *input
-	plan  *plan.Plan
-	base  string // of paths that are not absolute
-	paint painter
+	in     *input
+	plan   *plan.Plan
+	rules  []plan.Rule // of the plan
+	policy []mir.Rule  // as they are written
+	base   string      // of paths that are not absolute
+	paint  painter
 }
 
 // query answers one query.
@@ -134,7 +139,7 @@ func (e *explainer) path(query, name string, at plan.Location, r *result) {
 			ans.Reason += "; what minimal-runtime grants depends on the command, and none was named"
 		}
 	} else {
-		rule := e.plan.Rules()[d.Rule]
+		rule := e.rules[d.Rule]
 		ans.Reason = e.because(at.Path, rule, d)
 		if rule.Policy >= 0 {
 			ans.Rule = &rule.Policy
@@ -178,7 +183,7 @@ func (e *explainer) because(path string, rule plan.Rule, d plan.Decision) string
 	if rule.Policy < 0 {
 		return fmt.Sprintf("a rule of the ceiling %s %s", verb, where)
 	}
-	written := e.plan.Policy().Rules()[rule.Policy]
+	written := e.policy[rule.Policy]
 	reason := fmt.Sprintf("rule %d (%s %s %s) %s %s", rule.Policy, written.Access, written.Scope, written.Path, verb, where)
 	if rule.Why != "" {
 		reason += ": " + rule.Why
@@ -187,7 +192,7 @@ func (e *explainer) because(path string, rule plan.Rule, d plan.Decision) string
 	}
 	grants := 0
 	for _, i := range d.Applicable {
-		if e.plan.Rules()[i].Access != mir.Deny {
+		if e.rules[i].Access != mir.Deny {
 			grants++
 		}
 	}
@@ -211,10 +216,9 @@ func (e *explainer) where(d diagnostic) string {
 
 // change says what to write in the policy so that the answer is another.
 func (e *explainer) change(at plan.Location, d plan.Decision) string {
-	rules := e.plan.Rules()
 	var denies []string
 	for _, i := range d.Applicable {
-		if name := e.named(rules[i].Policy); rules[i].Access == mir.Deny && !slices.Contains(denies, name) {
+		if name := e.named(e.rules[i].Policy); e.rules[i].Access == mir.Deny && !slices.Contains(denies, name) {
 			denies = append(denies, name)
 		}
 	}
@@ -226,7 +230,7 @@ func (e *explainer) change(at plan.Location, d plan.Decision) string {
 		return text
 	}
 	if d.Private {
-		return "nothing of the host is there; without " + e.named(rules[d.Rule].Policy) + " there is nothing at all"
+		return "nothing of the host is there; without " + e.named(e.rules[d.Rule].Policy) + " there is nothing at all"
 	}
 	access, purpose := mir.Read, "to permit reading, add "
 	switch d.Permission {
@@ -235,7 +239,7 @@ func (e *explainer) change(at plan.Location, d plan.Decision) string {
 		access, purpose = mir.Write, "to permit writing too, add "
 	case mir.PermitReadWrite:
 		for _, o := range e.plan.Omitted() {
-			if e.plan.Policy().Rules()[o.Rule].Access == mir.Deny && covers(o.Path, at.Path) {
+			if e.policy[o.Rule].Access == mir.Deny && covers(o.Path, at.Path) {
 				return "create it before the run: then " + e.named(o.Rule) + " denies it"
 			}
 		}
