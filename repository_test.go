@@ -31,6 +31,7 @@ var rooms = []string{
 	"mir",
 	"manifest",
 	"plan",
+	"internal/linux/limit",
 	"internal/linux",
 	"host",
 	"warden",

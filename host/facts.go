@@ -117,6 +117,9 @@ func (f Facts) withNamespaces(c plan.Capability) Ability {
 	if a := f.mounts(); !a.Holds() {
 		return a
 	}
+	if a := Namespaces.Offers(c, f.Landlock, f.LandlockError); !a.Holds() {
+		return f.where(a)
+	}
 	kind, err, limits := "", error(nil), []string(nil)
 	switch c {
 	case plan.FSRead, plan.FSWrite, plan.FSDeny, plan.FSExactDirectory, plan.NetworkDirect:
@@ -194,32 +197,64 @@ func (f Facts) withLandlock(c plan.Capability) Ability {
 	if a := f.basis(); !a.Holds() {
 		return a
 	}
-	switch {
-	case f.Landlock > 0:
-	case errors.Is(f.LandlockError, syscall.EOPNOTSUPP):
-		return no(`boot with "landlock" in the list of the kernel's lsm= parameter`, "Landlock is built into the kernel and not turned on")
-	case errors.Is(f.LandlockError, syscall.ENOSYS):
-		return no("boot Linux 5.13 or later, built with CONFIG_SECURITY_LANDLOCK=y", "the kernel has no Landlock")
-	default:
-		return no(f.confinedFix(), "Landlock cannot be used: %v", f.LandlockError)
+	return f.where(Landlock.Offers(c, f.Landlock, f.LandlockError))
+}
+
+// where says what helps where something around this process forbids a call.
+func (f Facts) where(a Ability) Ability {
+	if !a.Holds() && a.Fix == "" {
+		a.Fix = f.confinedFix()
 	}
-	const instead = "use the namespaces backend"
+	return a
+}
+
+// The versions of Landlock that the backends need.
+const (
+	landlockRefer  = 2 // before it no file can be moved to another directory (Linux 5.19)
+	landlockScopes = 6 // from it on it keeps signals and abstract sockets apart (Linux 6.12)
+)
+
+// Offers returns whether a backend can hold a capability where all else works, with a
+// version of Landlock, or with none for a reason.
+func (b Backend) Offers(c plan.Capability, landlock int, missing error) Ability {
+	const (
+		instead = "use the namespaces backend"
+		newer   = "boot Linux 6.12 or later"
+	)
+	version := landlockRefer
+	if b == Landlock || c == plan.NetworkDirect {
+		version = landlockScopes
+	}
+	switch {
+	case c == plan.NetworkMediated:
+		return no(`use "none" or "direct"`, "it is being built")
+	case landlock == 0 && errors.Is(missing, syscall.EOPNOTSUPP):
+		return no(`boot with "landlock" in the list of the kernel's lsm= parameter`, "Landlock is built into the kernel and not turned on")
+	case landlock == 0 && errors.Is(missing, syscall.ENOSYS):
+		return no("boot Linux 5.19 or later, built with CONFIG_SECURITY_LANDLOCK=y", "the kernel has no Landlock")
+	case landlock == 0:
+		return no("", "Landlock cannot be used: %v", missing)
+	case landlock < landlockRefer:
+		return no("boot Linux 5.19 or later", "Landlock before version 2 lets no file be moved to another directory; this is version %d", landlock)
+	case landlock < version && b == Landlock:
+		return no(newer, "Landlock before version 6 does not keep signals from other processes; this is version %d", landlock)
+	case landlock < version:
+		return no(newer, "Landlock before version 6 does not keep the host's abstract sockets, D-Bus for one, out of reach; this is version %d", landlock)
+	case b == Namespaces:
+		return Ability{}
+	}
 	switch c {
 	case plan.FSRead, plan.NetworkNone, plan.NetworkDirect:
 		return Ability{}
 	case plan.FSWrite:
-		if f.Landlock < 3 {
-			return no("boot Linux 6.2 or later", "Landlock before version 3 does not see files being truncated; this is version %d", f.Landlock)
-		}
-		return Ability{}
+		return no(instead, "Landlock does not see the mode, owner, times and attributes of files being changed")
 	case plan.FSDeny:
 		return no(instead, "Landlock adds grants up and takes nothing out of a granted tree")
 	case plan.FSExactDirectory:
 		return no(instead, "what Landlock grants on a directory holds for all beneath it")
-	case plan.NetworkMediated:
-		return no(instead, "it takes a network of the sandbox's own")
 	case plan.ProcessTree:
 		return no(instead, "it takes a process ID namespace, whose processes end together")
+	case plan.NetworkMediated: // above
 	}
 	return no("", "nothing is known of it")
 }

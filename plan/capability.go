@@ -34,7 +34,8 @@ type Requirement struct {
 	Rule       int // index in [Plan.Rules] of the first one, with the host's files before the sandbox's own; -1 when the network or the process policy needs it
 
 	// Unenforceable says that no backend can hold this one: an exact rule that grants
-	// writing to a directory. Whoever may change a directory changes what is in it.
+	// writing to a directory, or denies one in which all else may be written. Whoever may
+	// change a directory changes what is in it, and the other way round.
 	Unenforceable bool
 }
 
@@ -63,8 +64,15 @@ func (p *Plan) Requirements() []Requirement {
 			if p.inherited(r.Path) != mir.PermitNone {
 				need(FSDeny, i)
 			}
-			if r.Scope == mir.Exact && directory && p.Beneath(r.Path) != mir.PermitNone {
+			if r.Scope != mir.Exact || !directory {
+				continue
+			}
+			switch p.Beneath(r.Path) {
+			case mir.PermitNone:
+			case mir.PermitRead:
 				need(FSExactDirectory, i)
+			case mir.PermitReadWrite:
+				impossible = append(impossible, Requirement{FSExactDirectory, i, true})
 			}
 			continue
 		}

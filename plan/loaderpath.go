@@ -151,7 +151,7 @@ func (l *loading) expand(o *object, s string) (string, bool) {
 		case name == "LIB" && !l.musl:
 			value = l.lib
 		case name == "PLATFORM" && !l.musl:
-			value = platform(l.main.image)
+			value = l.platform()
 		case l.musl:
 			return "", false
 		default:
@@ -185,10 +185,14 @@ func dollar(s string) (name, rest string) {
 	return "", s
 }
 
-// platform returns what the kernel calls the machine, where that is one name.
-func platform(m *image) string {
+// platform returns what the loader calls the machine, where that is one name.
+func (l *loading) platform() string {
+	m := l.main.image
 	switch m.machine { //nolint:exhaustive // the others' depends on the processor
 	case elf.EM_X86_64:
+		if slices.Contains(l.c.hardware(), "x86-64-v3") {
+			return "" // versions of glibc have a name of their own for some of these: haswell
+		}
 		return "x86_64"
 	case elf.EM_386:
 		return "i686"

@@ -389,7 +389,7 @@ func TestNoNetwork(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	available(t)
 	dir := project(t, "d")
-	b := newBox(t, dir, "read exact workspace:d", "write tree temp:")
+	b := newBox(t, dir, "write exact workspace:d", "write tree temp:")
 	var refused *warden.RefusedError
 	if _, _, err := b.run(t.Context(), t, "exit 0"); !errors.As(err, &refused) || len(refused.Unmet) != 1 || refused.Unmet[0].Capability != plan.FSExactDirectory {
 		t.Errorf("a directory apart from its entries: %v", err)

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && (amd64 || arm64)
 
 package linux
 
@@ -7,60 +7,97 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// Capabilities are all that the kernel knows, for a process that needs every one of
-// them in a user namespace of its own.
-func Capabilities() ([]uintptr, error) {
+// Renounce takes all capabilities from the process for good, from the bounding set too,
+// and has no program that it starts gain any (capabilities(7), prctl(2)). Owner says that
+// the process is in a user namespace of its own, or root: others cannot change their
+// bounding set, and need not, since they gain nothing any more.
+func (p *Program) Renounce(owner bool) error {
 	text, err := os.ReadFile("/proc/sys/kernel/cap_last_cap")
 	if err != nil {
-		return nil, fmt.Errorf("the capabilities of the kernel cannot be counted: %w", err)
+		return fmt.Errorf("the capabilities of the kernel cannot be counted: %w", err)
 	}
 	last, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		return nil, fmt.Errorf("the capabilities of the kernel cannot be counted: %w", err)
+		return fmt.Errorf("the capabilities of the kernel cannot be counted: %w", err)
 	}
-	all := make([]uintptr, last+1)
-	for i := range all {
-		all[i] = uintptr(i)
-	}
-	return all, nil
-}
-
-// Renounce takes all the given capabilities from this thread for good, from the bounding
-// set too, and has no program that it starts gain any (capabilities(7), prctl(2)). What
-// other threads of the process have stays theirs.
-func Renounce(all []uintptr) error {
-	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-		return fmt.Errorf("PR_CAP_AMBIENT_CLEAR_ALL: %w", err)
-	}
-	for _, c := range all {
-		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
-			return fmt.Errorf("PR_CAPBSET_DROP of %d: %w", c, err)
+	p.prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
+	for c := range last + 1 {
+		if drop := p.prctl(unix.PR_CAPBSET_DROP, uintptr(c)); !owner {
+			drop.tolerated = unix.EPERM
 		}
 	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	if err := unix.Capset(&header, &none[0]); err != nil {
-		return fmt.Errorf("capset: %w", err)
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("PR_SET_NO_NEW_PRIVS: %w", err)
-	}
+	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	none := &[2]unix.CapUserData{}
+	p.call(unix.SYS_CAPSET, p.pointer(unsafe.Pointer(header), header), p.pointer(unsafe.Pointer(none), none))
+	p.prctl(unix.PR_SET_NO_NEW_PRIVS, 1)
 	return nil
 }
 
-// Undumpable keeps this process from being traced, and its files in procfs from being
-// opened, by processes of the same user.
-func Undumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
+func (p *Program) prctl(option int, value uintptr) *call {
+	return p.call(unix.SYS_PRCTL, number(option), number(value), zero(), zero(), zero())
+}
 
-// CloseAbove closes every descriptor above the given one when a program is started
-// (close_range(2), Linux 5.11).
-func CloseAbove(fd uint) error {
-	if err := unix.CloseRange(fd+1, ^uint(0)>>32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return fmt.Errorf("close_range: %w", err)
+// Undumpable keeps the process from being traced, and its files in procfs from being
+// opened, by processes of the same user. It ends with the start of a program.
+func (p *Program) Undumpable() { p.prctl(unix.PR_SET_DUMPABLE, 0) }
+
+// Orphan has the kernel kill the process when its init ends, also without a process ID
+// namespace.
+func (p *Program) Orphan() { p.prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)) }
+
+// Hear has the child wait until the launcher has done what only it can do.
+func (p *Program) Hear() { p.call(doHear) }
+
+// A File is a descriptor of the launcher, and its number in the command.
+type File struct {
+	Fd, Number int
+}
+
+// OpenPath is the flag of a descriptor that only stands for a place.
+const OpenPath = unix.O_PATH
+
+// OpenFlags returns what a descriptor of this process was opened with (F_GETFL).
+func OpenFlags(fd int) (int, error) {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil {
+		return 0, fmt.Errorf("fcntl: %w", err)
 	}
-	return nil
+	return flags, nil
+}
+
+// Files gives the child these descriptors and closes all others but the one that it talks
+// to the launcher by (dup3(2), close_range(2), Linux 5.9).
+func (p *Program) Files(files []File) {
+	highest := 2
+	for _, f := range files {
+		highest = max(highest, f.Number)
+	}
+	control := highest + 1
+	// First out of the way, since one may have the number of another.
+	duplicate := func(fd int) Value {
+		return p.value(unix.SYS_FCNTL, number(fd), number(unix.F_DUPFD_CLOEXEC), number(control+1))
+	}
+	talk := duplicate(p.control[1])
+	kept := make([]bool, highest+1)
+	var all []Value
+	for _, f := range files {
+		all = append(all, duplicate(f.Fd))
+		kept[f.Number] = true
+	}
+	for i, f := range files {
+		p.call(unix.SYS_DUP3, all[i].argument(), number(f.Number), zero())
+	}
+	p.call(unix.SYS_DUP3, talk.argument(), number(control), number(unix.O_CLOEXEC))
+	p.call(doControl, number(control))
+	for fd, keep := range kept {
+		if !keep {
+			p.call(unix.SYS_CLOSE, number(fd)).tolerated = unix.EBADF
+		}
+	}
+	p.call(unix.SYS_CLOSE_RANGE, number(control+1), number(^uint32(0)), zero())
 }

@@ -1,89 +1,95 @@
-//go:build linux
+//go:build linux && (amd64 || arm64)
 
 package linux
 
 import (
-	"fmt"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// A Grant is what Landlock permits at a path, and beneath it when it is a directory.
-type Grant struct {
-	Path      string
-	Writable  bool
-	Directory bool
-}
+// Rights are what Landlock permits on a file, or beneath a directory (landlock(7)).
+type Rights uint64
 
-// Rights on files (landlock(7)); those of later versions are left out on kernels that do
-// not know them.
+// Rights that belong together. Those that a version of Landlock does not know are left
+// out on it.
 const (
-	readRights  = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	fileRights  = readRights&^unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-	firstRights = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1
+	ReadBeneath  Rights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	WriteBeneath Rights = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1 | laterRights
+	ReadFile     Rights = ReadBeneath &^ unix.LANDLOCK_ACCESS_FS_READ_DIR
+	WriteFile    Rights = ReadFile | OnlyWrite
+	OnlyList     Rights = unix.LANDLOCK_ACCESS_FS_READ_DIR
+	OnlyRead     Rights = unix.LANDLOCK_ACCESS_FS_READ_FILE
+	OnlyWrite    Rights = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+
+	laterRights = unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// handled returns the rights that a version of Landlock knows.
-func handled(abi int) (files, scopes uint64) {
-	files = firstRights
+// LandlockScopes is the first version of Landlock that keeps signals and abstract sockets
+// of processes outside apart (Linux 6.12).
+const LandlockScopes = 6
+
+// handled returns the rights on files that a version of Landlock knows.
+func handled(abi int) Rights {
+	files := WriteBeneath &^ laterRights
 	for _, right := range []struct {
 		since int
-		right uint64
+		right Rights
 	}{{2, unix.LANDLOCK_ACCESS_FS_REFER}, {3, unix.LANDLOCK_ACCESS_FS_TRUNCATE}, {5, unix.LANDLOCK_ACCESS_FS_IOCTL_DEV}} {
 		if abi >= right.since {
 			files |= right.right
 		}
 	}
-	if abi >= 6 {
-		scopes = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
-	}
-	return files, scopes
+	return files
 }
 
-// Confine has Landlock permit, for this thread and what it starts, the grants and nothing
-// else on files; from version 6 on also no signals to and no abstract sockets of
-// processes that are not confined along with it. The thread must be unable to gain
-// rights, as after [Renounce].
+// A Ruleset is what Landlock will permit.
+type Ruleset struct {
+	fd      Value
+	handled Rights
+}
+
+// Ruleset makes a ruleset that permits nothing on files, and from [LandlockScopes] on no
+// signals to and no abstract sockets of processes that are not confined along with the
+// command. Without network it also permits no TCP, from version 4 on.
 //
 // The library for Landlock confines all threads of a process, by way of C where C is
-// there; the init of a sandbox stays as it is, and what it starts is linked to nothing.
-func Confine(abi int, grants []Grant) error {
-	files, scopes := handled(abi)
-	attr := unix.LandlockRulesetAttr{Handled_access_fs: files, Scoped: scopes}
-	ruleset, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
-	if errno != 0 {
-		return fmt.Errorf("landlock_create_ruleset: %w", errno)
+// there. Here it is one process that does nothing else.
+func (p *Program) Ruleset(abi int, network bool) Ruleset {
+	files := handled(abi)
+	attr := &unix.LandlockRulesetAttr{Handled_access_fs: uint64(files)}
+	if abi >= 4 && !network {
+		attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 	}
-	defer CloseFd(int(ruleset))
-	for _, g := range grants {
-		rights := uint64(readRights)
-		if g.Writable {
-			rights = files
-		}
-		if !g.Directory {
-			rights &= fileRights
-		}
-		if err := permit(int(ruleset), g.Path, rights&files); err != nil {
-			return fmt.Errorf("permitting %q: %w", g.Path, err)
-		}
+	if abi >= LandlockScopes {
+		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0, 0); errno != 0 {
-		return fmt.Errorf("landlock_restrict_self: %w", errno)
-	}
-	return nil
+	return Ruleset{p.value(unix.SYS_LANDLOCK_CREATE_RULESET, p.pointer(unsafe.Pointer(attr), attr), number(unsafe.Sizeof(*attr)), zero()), files}
 }
 
-func permit(ruleset int, path string, rights uint64) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
-	}
-	defer CloseFd(fd)
-	beneath := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&beneath)), 0, 0, 0)
-	if errno != 0 {
-		return fmt.Errorf("landlock_add_rule: %w", errno)
-	}
-	return nil
+// Permit has a ruleset permit rights on what a descriptor stands for.
+func (p *Program) Permit(r Ruleset, fd Value, rights Rights) {
+	p.call(doGrant, r.fd.argument(), number(uint64(rights&r.handled)), fd.argument())
+}
+
+// PermitFile has a ruleset permit rights on the file of a descriptor of the command, if
+// it is in a filesystem at all: pipes and sockets are not (EBADFD), and need none.
+func (p *Program) PermitFile(r Ruleset, fd int, rights Rights) {
+	p.call(doGrant, r.fd.argument(), number(uint64(rights&r.handled)), number(fd)).tolerated = unix.EBADFD
+}
+
+// PermitPath is Permit for what is at a path, whose last component is not followed, if it
+// is the file that is meant.
+func (p *Program) PermitPath(r Ruleset, path string, meant Identity, rights Rights) {
+	fd := p.value(unix.SYS_OPENAT, here(), p.string(path), number(unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW), zero())
+	p.Match(fd, meant)
+	p.Permit(r, fd, rights)
+	p.Close(fd)
+}
+
+// Restrict puts the ruleset on the process and what it starts. It must be unable to gain
+// rights, as after [Program.Renounce].
+func (p *Program) Restrict(r Ruleset) {
+	p.call(unix.SYS_LANDLOCK_RESTRICT_SELF, r.fd.argument(), zero())
+	p.Close(r.fd)
 }

@@ -1,28 +1,24 @@
-//go:build linux
+//go:build linux && (amd64 || arm64)
 
 package linux
 
 import (
 	"fmt"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// LoopbackUp turns on the loopback interface of this network namespace, which is off in
-// a new one: programs talk to themselves by it (netdevice(7)).
-func LoopbackUp() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("socket: %w", err)
-	}
-	defer CloseFd(fd)
+// LoopbackUp turns on the loopback interface of the network namespace, which is off in a
+// new one: programs talk to themselves by it (netdevice(7)).
+func (p *Program) LoopbackUp() error {
 	request, err := unix.NewIfreq("lo")
 	if err != nil {
 		return fmt.Errorf("the name lo: %w", err)
 	}
 	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request); err != nil {
-		return fmt.Errorf("SIOCSIFFLAGS: %w", err)
-	}
+	socket := p.value(unix.SYS_SOCKET, number(unix.AF_INET), number(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), zero())
+	p.call(unix.SYS_IOCTL, socket.argument(), number(unix.SIOCSIFFLAGS), p.pointer(unsafe.Pointer(request), request))
+	p.Close(socket)
 	return nil
 }

@@ -1,20 +1,13 @@
-//go:build linux
+//go:build linux && (amd64 || arm64)
 
 package linux
 
 import (
-	"errors"
-	"fmt"
 	"io/fs"
-	"os"
-	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
-
-// A Mount is a mount that is attached nowhere yet, or the place of one, by a descriptor.
-// Until it is attached it goes away when it is closed.
-type Mount struct{ file *os.File }
 
 // Attributes of mounts (mount_setattr(2)).
 const (
@@ -24,157 +17,163 @@ const (
 	NoExecutable = unix.MOUNT_ATTR_NOEXEC
 )
 
-// Close gives up the descriptor.
-func (m *Mount) Close() error { return m.file.Close() }
-
-// Fd returns the descriptor, for calls that take a directory.
-func (m *Mount) Fd() int { return int(m.file.Fd()) }
-
-// Clone returns a mount of what is at path, whose last component is not followed, with
-// the mounts beneath it when deep (open_tree(2), Linux 5.2).
-func Clone(path string, deep bool) (*Mount, error) {
-	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_SYMLINK_NOFOLLOW)
-	if deep {
-		flags |= unix.AT_RECURSIVE
-	}
-	fd, err := unix.OpenTree(unix.AT_FDCWD, path, flags)
-	if err != nil {
-		return nil, fmt.Errorf("open_tree: %w", err)
-	}
-	return &Mount{os.NewFile(uintptr(fd), path)}, nil
-}
-
-// New returns a mount of a new filesystem of a kind, such as tmpfs, with options such as
-// "mode=0755" (fsopen(2), fsconfig(2), fsmount(2), Linux 5.2).
-func New(kind string, attributes int, options ...[2]string) (*Mount, error) {
-	context, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("fsopen %s: %w", kind, err)
-	}
-	defer unix.Close(context)
-	for _, o := range options {
-		if err := unix.FsconfigSetString(context, o[0], o[1]); err != nil {
-			return nil, fmt.Errorf("fsconfig %s of %s: %w", o[0], kind, err)
-		}
-	}
-	if err := unix.FsconfigCreate(context); err != nil {
-		return nil, fmt.Errorf("fsconfig of %s: %w", kind, err)
-	}
-	fd, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, attributes)
-	if err != nil {
-		return nil, fmt.Errorf("fsmount of %s: %w", kind, err)
-	}
-	return &Mount{os.NewFile(uintptr(fd), kind)}, nil
-}
-
-// Set adds attributes to the mount, and to those beneath it when deep (mount_setattr(2),
-// Linux 5.12).
-func (m *Mount) Set(attributes uint64, deep bool) error {
-	flags := uint(unix.AT_EMPTY_PATH)
-	if deep {
-		flags |= unix.AT_RECURSIVE
-	}
-	if err := unix.MountSetattr(m.Fd(), "", flags, &unix.MountAttr{Attr_set: attributes}); err != nil {
-		return fmt.Errorf("mount_setattr: %w", err)
-	}
-	return nil
-}
-
-// Attach puts the mount over what the descriptor at stands for (move_mount(2), Linux 5.2).
-func (m *Mount) Attach(at int) error {
-	if err := unix.MoveMount(m.Fd(), "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
-		return fmt.Errorf("move_mount: %w", err)
-	}
-	return nil
-}
-
-// CloneOf returns a mount of what a descriptor stands for, with the mounts beneath it.
-// It must belong to a mount that is attached.
-func CloneOf(at int) (*Mount, error) {
-	fd, err := unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
-	if err != nil {
-		return nil, fmt.Errorf("open_tree: %w", err)
-	}
-	return &Mount{os.NewFile(uintptr(fd), "clone")}, nil
-}
-
 // An Identity is what a file is, whatever it is called.
 type Identity struct {
 	Device, Inode uint64
-	Type          fs.FileMode // type bits only
+	kind          uint32 // the type bits of st_mode
 }
 
-// Identity returns what the mount shows at its root.
-func (m *Mount) Identity() (Identity, error) {
-	info, err := m.file.Stat()
-	if err != nil {
-		return Identity{}, err
+// NewIdentity returns the identity of a file of a type, as in the type bits of a mode.
+func NewIdentity(device, inode uint64, kind fs.FileMode) Identity {
+	of := map[fs.FileMode]uint32{
+		fs.ModeDir: unix.S_IFDIR, 0: unix.S_IFREG, fs.ModeSymlink: unix.S_IFLNK, fs.ModeSocket: unix.S_IFSOCK, fs.ModeNamedPipe: unix.S_IFIFO,
+		fs.ModeDevice: unix.S_IFBLK, fs.ModeDevice | fs.ModeCharDevice: unix.S_IFCHR,
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
+	return Identity{device, inode, of[kind]}
+}
+
+// here is the directory that the child is in, for calls that take a descriptor.
+func here() argument { return number(^uintptr(0) - 99) } // AT_FDCWD is -100
+
+// Clone makes a mount of what is at path, whose last component is not followed, with the
+// mounts beneath it when deep (open_tree(2), Linux 5.2). Until it is attached it goes away
+// when it is closed.
+func (p *Program) Clone(path string, deep bool) Value {
+	flags := unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_SYMLINK_NOFOLLOW
+	if deep {
+		flags |= unix.AT_RECURSIVE
+	}
+	return p.value(unix.SYS_OPEN_TREE, here(), p.string(path), number(flags))
+}
+
+// CloneBeneath is Clone of a path relative to an attached mount.
+func (p *Program) CloneBeneath(mount Value, path string) Value {
+	return p.value(unix.SYS_OPEN_TREE, mount.argument(), p.string(path), number(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW))
+}
+
+// CloneOf makes a mount of what a descriptor stands for, with the mounts beneath it. It
+// must belong to a mount that is attached.
+func (p *Program) CloneOf(place Value) Value {
+	return p.value(unix.SYS_OPEN_TREE, place.argument(), p.string(""), number(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE))
+}
+
+// New makes a mount of a new filesystem of a kind, such as tmpfs, with options such as
+// "mode", "0755" (fsopen(2), fsconfig(2), fsmount(2), Linux 5.2).
+func (p *Program) New(kind string, attributes int, options ...[2]string) Value {
+	context := p.value(unix.SYS_FSOPEN, p.string(kind), number(unix.FSOPEN_CLOEXEC))
+	for _, o := range options {
+		p.call(unix.SYS_FSCONFIG, context.argument(), number(unix.FSCONFIG_SET_STRING), p.string(o[0]), p.string(o[1]), zero())
+	}
+	p.call(unix.SYS_FSCONFIG, context.argument(), number(unix.FSCONFIG_CMD_CREATE), zero(), zero(), zero())
+	mount := p.value(unix.SYS_FSMOUNT, context.argument(), number(unix.FSMOUNT_CLOEXEC), number(attributes))
+	p.Close(context)
+	return mount
+}
+
+// Set adds attributes to a mount, and to those beneath it when deep (mount_setattr(2),
+// Linux 5.12).
+func (p *Program) Set(mount Value, attributes uint64, deep bool) {
+	attr, ok := p.attributes[attributes]
 	if !ok {
-		return Identity{}, errors.ErrUnsupported
+		set := &unix.MountAttr{Attr_set: attributes}
+		attr = p.pointer(unsafe.Pointer(set), set)
+		p.attributes[attributes] = attr
 	}
-	return Identity{st.Dev, st.Ino, info.Mode().Type()}, nil
+	flags := unix.AT_EMPTY_PATH
+	if deep {
+		flags |= unix.AT_RECURSIVE
+	}
+	p.call(unix.SYS_MOUNT_SETATTR, mount.argument(), p.string(""), number(flags), attr, number(unix.MOUNT_ATTR_SIZE_VER0))
 }
 
-// Here is the directory that this process is in, for calls that take a descriptor.
-const Here = unix.AT_FDCWD
-
-// CloseFd closes a descriptor that only stands for a place, where nothing can go wrong.
-func CloseFd(fd int) { _ = unix.Close(fd) }
-
-// Beneath opens what is at a relative path below a directory, as a place and not for
-// reading, and never by way of a link or out of the directory (openat2(2), Linux 5.6).
-func Beneath(dir int, path string) (int, error) {
-	return unix.Openat2(dir, path, &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
-	})
+// Match fails with ESTALE when a descriptor stands for another file than the one meant.
+func (p *Program) Match(fd Value, meant Identity) {
+	p.call(unix.SYS_FSTAT, fd.argument(), number(uintptr(unsafe.Pointer(&p.found))))
+	p.expected = append(p.expected, meant)
+	p.call(doMatch, number(len(p.expected)-1))
 }
+
+// Attach puts a mount over what is at a path relative to another mount, which nobody else
+// can change (move_mount(2), Linux 5.2).
+func (p *Program) Attach(mount, at Value, path string) {
+	p.call(unix.SYS_MOVE_MOUNT, mount.argument(), p.string(""), at.argument(), p.string(path), number(unix.MOVE_MOUNT_F_EMPTY_PATH))
+}
+
+// AttachAt puts a mount over what a descriptor stands for.
+func (p *Program) AttachAt(mount, place Value) {
+	p.call(unix.SYS_MOVE_MOUNT, mount.argument(), p.string(""), place.argument(), p.string(""), number(unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH))
+}
+
+// AttachAtRoot puts a mount over the root, which stays what it is to processes that are
+// in it.
+func (p *Program) AttachAtRoot(mount Value) {
+	p.call(unix.SYS_MOVE_MOUNT, mount.argument(), p.string(""), here(), p.string("/"), number(unix.MOVE_MOUNT_F_EMPTY_PATH))
+}
+
+// Beneath opens what is at a path relative to a mount, as a place and not for reading, and
+// never by way of a link or out of it (openat2(2), Linux 5.6).
+func (p *Program) Beneath(mount Value, path string) Value {
+	if p.beneath == zero() {
+		how := &unix.OpenHow{
+			Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
+			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+		}
+		p.beneath = p.pointer(unsafe.Pointer(how), how)
+	}
+	return p.value(unix.SYS_OPENAT2, mount.argument(), p.string(path), p.beneath, number(unix.SizeofOpenHow))
+}
+
+// MakeDirectory makes a directory, at a path relative to a mount that nobody else can
+// change, with exactly these permission bits.
+func (p *Program) MakeDirectory(mount Value, path string, mode uint32) {
+	p.call(unix.SYS_MKDIRAT, mount.argument(), p.string(path), number(mode))
+}
+
+// MakeFile makes an empty file without any permission, as MakeDirectory does.
+func (p *Program) MakeFile(mount Value, path string) {
+	p.call(unix.SYS_MKNODAT, mount.argument(), p.string(path), number(unix.S_IFREG), zero())
+}
+
+// MakeLink makes a symbolic link, as MakeDirectory does.
+func (p *Program) MakeLink(mount Value, path, target string) {
+	p.call(unix.SYS_SYMLINKAT, p.string(target), mount.argument(), p.string(path))
+}
+
+// NoMask has new files get exactly the permission bits that are asked for, until the
+// mask that is returned is set again.
+func (p *Program) NoMask() Value { return p.value(unix.SYS_UMASK, zero()) }
+
+// Mask sets the mask of permission bits of new files.
+func (p *Program) Mask(mask Value) { p.call(unix.SYS_UMASK, mask.argument()) }
 
 // Private keeps changes of mounts in this namespace to itself, and those of others out.
-func Private() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }
+func (p *Program) Private() {
+	p.call(unix.SYS_MOUNT, zero(), p.string("/"), zero(), number(unix.MS_REC|unix.MS_PRIVATE), zero())
+}
 
-// Enter makes the mount, which must be attached, the root of this process and of its
+// Enter makes a mount, which must be attached, the root of the process and of its
 // namespace, and lets go of the old root with everything over and beneath it
 // (pivot_root(2)).
-func (m *Mount) Enter() error {
-	old, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("opening the old root: %w", err)
-	}
-	defer CloseFd(old)
-	if err := unix.Fchdir(m.Fd()); err != nil {
-		return fmt.Errorf("fchdir: %w", err)
-	}
-	if err := unix.PivotRoot(".", "."); err != nil {
-		return fmt.Errorf("pivot_root: %w", err)
-	}
+func (p *Program) Enter(mount Value) {
+	old := p.value(unix.SYS_OPENAT, here(), p.string("/"), number(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), zero())
+	p.call(unix.SYS_FCHDIR, mount.argument())
+	dot := p.string(".")
+	p.call(unix.SYS_PIVOT_ROOT, dot, dot)
 	// The old root now lies over the new one; only from inside can it be named.
-	if err := unix.Fchdir(old); err != nil {
-		return fmt.Errorf("fchdir: %w", err)
-	}
+	p.call(unix.SYS_FCHDIR, old.argument())
 	// Each call takes the topmost of what is mounted there; the last takes the old root
 	// itself, and then "." is no mount of this namespace any more (EINVAL).
-	for {
-		err := unix.Unmount(".", unix.MNT_DETACH)
-		if errors.Is(err, unix.EINVAL) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("umount2: %w", err)
-		}
-	}
-	if err := unix.Chdir("/"); err != nil {
-		return fmt.Errorf("chdir: %w", err)
-	}
+	detach := p.call(unix.SYS_UMOUNT2, dot, number(unix.MNT_DETACH))
+	detach.repeat, detach.tolerated = true, unix.EINVAL
+	p.Close(old)
+	p.Chdir("/")
 	// What is mounted over the root is not seen by its name, but by "..".
-	var root, above unix.Stat_t
-	if err := errors.Join(unix.Fstat(m.Fd(), &root), unix.Stat("/..", &above)); err != nil {
-		return fmt.Errorf("stat: %w", err)
-	}
-	if root.Dev != above.Dev || root.Ino != above.Ino {
-		return errors.New("the old root is still mounted over the new one")
-	}
-	return nil
+	p.call(unix.SYS_FSTAT, mount.argument(), number(uintptr(unsafe.Pointer(&p.other))))
+	above := p.value(unix.SYS_OPENAT, here(), p.string("/.."), number(unix.O_PATH|unix.O_CLOEXEC), zero())
+	p.call(unix.SYS_FSTAT, above.argument(), number(uintptr(unsafe.Pointer(&p.found))))
+	p.call(doSame)
+	p.Close(above)
 }
+
+// Chdir goes to a directory.
+func (p *Program) Chdir(path string) { p.call(unix.SYS_CHDIR, p.string(path)) }

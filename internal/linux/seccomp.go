@@ -25,9 +25,50 @@ var refusedCalls = [...]uint32{
 	467, // open_tree_attr(2), Linux 6.15
 }
 
-// families are the sockets that stay in a network namespace. AF_VSOCK and AF_PACKET, for
-// two, do not.
-var families = [...]uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
+// What is refused too where there are no namespaces: other processes of the user and
+// their IPC are in reach, and Landlock sees neither what is changed of a file without
+// opening it nor who watches one.
+var refusedAlone = [...]uint32{
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
+	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
+	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
+	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
+	463, 466, // setxattrat(2) and removexattrat(2), Linux 6.13
+	469, // file_setattr(2), Linux 6.17
+	unix.SYS_INOTIFY_INIT1, unix.SYS_INOTIFY_ADD_WATCH,
+}
+
+// aboutOthers are calls that change a process, by the argument that names it; 0 is the
+// caller.
+var aboutOthers = [...]struct{ call, argument uint32 }{
+	{unix.SYS_PRLIMIT64, 0},
+	{unix.SYS_SETPRIORITY, 1},
+	{unix.SYS_IOPRIO_SET, 1},
+	{unix.SYS_SCHED_SETAFFINITY, 0},
+	{unix.SYS_SCHED_SETATTR, 0},
+	{unix.SYS_SCHED_SETPARAM, 0},
+	{unix.SYS_SCHED_SETSCHEDULER, 0},
+}
+
+// Surroundings are what the filter of system calls is for.
+type Surroundings struct {
+	Scoped  bool // Landlock keeps signals in ([LandlockScopes])
+	Alone   bool // there are no namespaces
+	Network bool // with Alone: the host's network may be used
+}
+
+// families returns the sockets that stay where they should. AF_VSOCK and AF_PACKET, for
+// two, leave a network namespace; those of AF_UNIX lead to whoever listens on the host
+// where no root of the command's own hides them, and Landlock does not see it.
+func (s Surroundings) families() []uint32 {
+	switch {
+	case !s.Alone:
+		return []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
+	case s.Network:
+		return []uint32{unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
+	}
+	return nil
+}
 
 // namespaceFlags are those of clone(2) that make namespaces.
 const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
@@ -41,14 +82,16 @@ const (
 	offsetArguments    = 16
 )
 
-func argument(n uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offsetArguments + 8*n, Size: 4} }
+func argumentOf(n uint32) bpf.Instruction {
+	return bpf.LoadAbsolute{Off: offsetArguments + 8*n, Size: 4}
+}
 
 func answer(errno unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(errno)}
 }
 
 // filter returns the program that judges each system call.
-func filter() []bpf.Instruction {
+func (s Surroundings) filter() []bpf.Instruction {
 	kill, allow := bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArchitecture, Size: 4},
@@ -62,19 +105,37 @@ func filter() []bpf.Instruction {
 		program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: call, SkipFalse: uint8(len(then))})
 		program = append(program, then...)
 	}
-	for _, call := range slices.Concat(refusedCalls[:], machineCalls[:]) {
+	refused := slices.Concat(refusedCalls[:], machineCalls[:])
+	if s.Alone {
+		refused = slices.Concat(refused, refusedAlone[:], machineAlone[:])
+	}
+	for _, call := range refused {
 		on(call, answer(unix.EPERM))
+	}
+	if s.Alone {
+		for _, other := range aboutOthers {
+			on(other.call, argumentOf(other.argument), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1}, answer(unix.EPERM), allow)
+		}
+	} else {
+		// The process group is the launcher's, and the shell's that it is part of.
+		on(unix.SYS_SETPRIORITY, ownGroup(unix.PRIO_PGRP)...)
+		on(unix.SYS_IOPRIO_SET, ownGroup(ioprioGroup)...)
+	}
+	if !s.Scoped {
+		on(unix.SYS_KILL, argumentOf(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipFalse: 1}, answer(unix.EPERM), allow)
+		on(unix.SYS_PIDFD_SEND_SIGNAL, argumentOf(3), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: pidfdGroup, SkipFalse: 1}, answer(unix.EPERM), allow)
 	}
 	// What clone3 is asked for lies in memory, where a filter cannot look. C libraries
 	// fall back to clone.
 	on(unix.SYS_CLONE3, answer(unix.ENOSYS))
-	on(unix.SYS_CLONE, argument(0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaceFlags, SkipFalse: 1}, answer(unix.EPERM), allow)
+	on(unix.SYS_CLONE, argumentOf(0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaceFlags, SkipFalse: 1}, answer(unix.EPERM), allow)
 	// Input for a terminal that comes from a program is read by the shell outside.
-	on(unix.SYS_IOCTL, argument(1),
+	on(unix.SYS_IOCTL, argumentOf(1),
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 2},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: tiocLinux, SkipTrue: 1},
 		allow, answer(unix.EPERM))
-	check := []bpf.Instruction{argument(0)}
+	families := s.families()
+	check := []bpf.Instruction{argumentOf(0)}
 	for i, family := range families {
 		check = append(check, bpf.JumpIf{Cond: bpf.JumpEqual, Val: family, SkipTrue: uint8(len(families) - i)})
 	}
@@ -82,16 +143,36 @@ func filter() []bpf.Instruction {
 	return append(program, allow)
 }
 
-// CallsKnown says that [RefuseCalls] knows the calls of this machine.
+// CallsKnown says that a [Program] can be made for this machine, whose system calls the
+// filter must know.
 const CallsKnown = true
 
 const tiocLinux = 0x541c // TIOCLINUX: the selection of a console, for one (ioctl_console(2))
 
-// RefuseCalls has the kernel refuse, for this thread and what it starts, the system
-// calls that reach around the other layers (seccomp(2)). The thread must be unable to
-// gain rights, as after [Renounce].
-func RefuseCalls() error {
-	raw, err := bpf.Assemble(filter())
+// What setpriority(2), ioprio_set(2) and pidfd_send_signal(2) call a process group; the
+// last is of Linux 6.9.
+const (
+	ioprioGroup = 2
+	pidfdGroup  = 4
+)
+
+// ownGroup refuses a call about the process group of the caller.
+func ownGroup(which uint32) []bpf.Instruction {
+	allow := bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
+	return []bpf.Instruction{
+		argumentOf(0),
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: which, SkipFalse: 3},
+		argumentOf(1),
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipFalse: 1},
+		answer(unix.EPERM), allow,
+	}
+}
+
+// RefuseCalls has the kernel refuse, for the process and what it starts, the system calls
+// that reach around the other layers (seccomp(2)). It must be unable to gain rights, as
+// after [Program.Renounce].
+func (p *Program) RefuseCalls(s Surroundings) error {
+	raw, err := bpf.Assemble(s.filter())
 	if err != nil {
 		return fmt.Errorf("assembling the filter: %w", err)
 	}
@@ -99,10 +180,7 @@ func RefuseCalls() error {
 	for i, r := range raw {
 		instructions[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
 	}
-	program := unix.SockFprog{Len: uint16(len(instructions)), Filter: &instructions[0]}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
-	if errno != 0 {
-		return fmt.Errorf("seccomp: %w", errno)
-	}
+	filter := &unix.SockFprog{Len: uint16(len(instructions)), Filter: &instructions[0]}
+	p.call(unix.SYS_SECCOMP, number(unix.SECCOMP_SET_MODE_FILTER), zero(), p.pointer(unsafe.Pointer(filter), filter))
 	return nil
 }

@@ -9,3 +9,5 @@ const (
 
 // machineCalls are refused calls that only this machine has.
 var machineCalls = [...]uint32{}
+
+var machineAlone = [...]uint32{}

@@ -2,10 +2,6 @@
 
 package linux
 
-import "errors"
-
-// CallsKnown says that [RefuseCalls] knows the calls of this machine.
+// CallsKnown says that a [Program] can be made for this machine, whose system calls the
+// filter must know.
 const CallsKnown = false
-
-// RefuseCalls answers that the calls of this machine are not known here.
-func RefuseCalls() error { return errors.ErrUnsupported }

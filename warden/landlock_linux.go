@@ -1,0 +1,62 @@
+//go:build amd64 || arm64
+
+package warden
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+
+	"maelys.dev/maelys/internal/linux"
+	"maelys.dev/maelys/mir"
+	"maelys.dev/maelys/plan"
+)
+
+// onlyLandlock returns the program of a launch without namespaces: the command sees the
+// host's own paths, and can read those that are granted.
+func onlyLandlock(p *plan.Plan, c *Command, files []file, abi int) (*linux.Program, error) {
+	run, err := linux.NewProgram()
+	if err != nil {
+		return nil, err
+	}
+	direct := p.Mode() == mir.ModeDirect
+	run.Step("handing over descriptors")
+	run.Files(descriptors(files))
+	run.Step("waiting for the launcher")
+	run.Hear()
+	mask := run.NoMask()
+	run.Step("granting paths")
+	rules := run.Ruleset(abi, direct)
+	for _, r := range p.Rules() {
+		directory := r.Identity.Type == fs.ModeDir
+		rights := linux.ReadFile
+		if directory {
+			rights = linux.ReadBeneath
+		}
+		if r.Access != mir.Deny { // what is denied as a whole is not granted either
+			run.About(r.Path)
+			run.PermitPath(rules, r.Path, identity(r.Identity), rights)
+		}
+	}
+	run.Step("permitting descriptors")
+	for _, f := range files {
+		run.PermitFile(rules, f.Number, f.rights)
+	}
+	run.Step("giving up capabilities")
+	run.Undumpable()
+	if err := run.Renounce(os.Geteuid() == 0); err != nil {
+		return nil, err
+	}
+	return run, finish(run, c, rules, mask, linux.Surroundings{Scoped: true, Alone: true, Network: direct})
+}
+
+// unmetByLandlock returns why Landlock alone cannot hold a plan of which it has all
+// capabilities: it can only show what the host has.
+func unmetByLandlock(p *plan.Plan) []string {
+	for _, r := range p.Rules() {
+		if r.Private {
+			return []string{fmt.Sprintf("the landlock backend cannot give the command %s of its own, as minimal-runtime and a private temp have it", r.Path)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,379 @@
+//go:build amd64 || arm64
+
+package warden
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"maelys.dev/maelys/internal/linux"
+	"maelys.dev/maelys/mir"
+	"maelys.dev/maelys/plan"
+)
+
+// namespaceKinds are the namespaces of a command that has no network.
+const namespaceKinds = linux.NamespaceUser | linux.NamespaceMount | linux.NamespacePID | linux.NamespaceNet |
+	linux.NamespaceIPC | linux.NamespaceUTS | linux.NamespaceCgroup
+
+// withNamespaces returns the program of a launch with everything, and in what it runs.
+func withNamespaces(p *plan.Plan, c *Command, files []file, abi int) (*linux.Program, linux.Namespaces, error) {
+	in, err := users()
+	if err != nil {
+		return nil, in, err
+	}
+	in.Kinds = namespaceKinds
+	if p.Mode() == mir.ModeDirect {
+		in.Kinds &^= linux.NamespaceNet
+	}
+	steps, err := layout(p, entriesOf)
+	if err != nil {
+		return nil, in, err
+	}
+	run, err := linux.NewProgram()
+	if err != nil {
+		return nil, in, err
+	}
+	run.Step("handing over descriptors")
+	run.Files(descriptors(files))
+	run.Step("waiting for the users of the namespace")
+	run.Hear()
+	mask := run.NoMask()
+	if in.Kinds&linux.NamespaceNet != 0 {
+		run.Step("turning on the loopback interface")
+		if err := run.LoopbackUp(); err != nil {
+			return nil, in, err
+		}
+	}
+	run.Step("making the root")
+	b := builder{run: run, rules: run.Ruleset(abi, true), made: map[string]bool{"/": true}}
+	b.build(steps)
+	run.Step("entering the root")
+	run.Enter(b.root)
+	run.Close(b.root)
+	b.permitFiles(files)
+	run.Step("giving up capabilities")
+	run.Undumpable()
+	if err := run.Renounce(true); err != nil {
+		return nil, in, err
+	}
+	if err := finish(run, c, b.rules, mask, linux.Surroundings{Scoped: abi >= linux.LandlockScopes}); err != nil {
+		return nil, in, err
+	}
+	return run, in, nil
+}
+
+// finish adds what the command does itself, until it is started.
+func finish(run *linux.Program, c *Command, rules linux.Ruleset, mask linux.Value, s linux.Surroundings) error {
+	run.Step("becoming the init")
+	run.Fork()
+	run.Step("confining by Landlock")
+	run.Orphan()
+	run.Restrict(rules)
+	run.Step("going to the directory")
+	run.About(c.Dir)
+	run.Chdir(c.Dir)
+	run.Mask(mask)
+	if err := run.Reset(); err != nil {
+		return err
+	}
+	run.Step("refusing system calls")
+	if err := run.RefuseCalls(s); err != nil {
+		return err
+	}
+	run.Step(StepStart)
+	run.About(c.Path)
+	run.Exec(c.Path, c.Args, c.Env)
+	return nil
+}
+
+// users maps each user and group to itself: all that there are for root, who may, and
+// the own ones for everybody else.
+func users() (linux.Namespaces, error) {
+	if os.Geteuid() != 0 {
+		line := func(id int) string { return fmt.Sprintf("%d %d 1\n", id, id) }
+		return linux.Namespaces{Users: line(os.Geteuid()), Groups: line(os.Getegid())}, nil
+	}
+	in := linux.Namespaces{KeepGroups: true}
+	for name, lines := range map[string]*string{"uid_map": &in.Users, "gid_map": &in.Groups} {
+		text, err := os.ReadFile("/proc/self/" + name)
+		if err != nil {
+			return in, fmt.Errorf("finding out the users of this host: %w", err)
+		}
+		for line := range strings.Lines(string(text)) {
+			var first, outside, size uint32
+			if _, err := fmt.Sscan(line, &first, &outside, &size); err != nil {
+				return in, fmt.Errorf("/proc/self/%s: %q: %w", name, line, err)
+			}
+			*lines += fmt.Sprintf("%d %d %d\n", first, first, size)
+		}
+	}
+	return in, nil
+}
+
+// entriesOf reads a directory of the host.
+func entriesOf(dir string) ([]entry, error) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading a directory whose entries are granted without it: %w", err)
+	}
+	var all []entry
+	for _, d := range list {
+		name := filepath.Join(dir, d.Name())
+		info, err := os.Lstat(name)
+		if err != nil {
+			return nil, fmt.Errorf("reading a directory whose entries are granted without it: %w", err)
+		}
+		e := entry{Name: d.Name()}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			e.Identity = plan.Identity{Device: st.Dev, Inode: st.Ino, Type: info.Mode().Type()}
+		}
+		if e.Identity.Type == fs.ModeSymlink {
+			if e.Target, err = os.Readlink(name); err != nil {
+				return nil, fmt.Errorf("reading a directory whose entries are granted without it: %w", err)
+			}
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// A builder adds to a program what makes the root of a command.
+type builder struct {
+	run   *linux.Program
+	rules linux.Ruleset // which permits what is granted once more
+	root  linux.Value
+	masks linux.Value
+	made  map[string]bool // what exists in directories of the sandbox's own
+	open  []string        // those of them that may be written
+	shut  []linux.Value   // to become read-only when all is made
+}
+
+// build follows the steps of a layout. The root is attached then, and yet to be entered.
+func (b *builder) build(steps []step) {
+	run := b.run
+	run.Private()
+	own := len(steps) == 0 || steps[0].Path != "/" || steps[0].Action != bindMount
+	switch {
+	case !own:
+		b.root = b.host(steps[0])
+		steps = steps[1:]
+	default:
+		// A directory that is there only to hold what is granted in it may be passed, and
+		// not listed.
+		mode, listed := "0111", false
+		if len(steps) > 0 && steps[0].Path == "/" { // apart from its entries, which follow
+			listed = steps[0].Action == listing
+			steps = steps[1:]
+		}
+		if listed {
+			mode = "0555"
+		}
+		b.root = run.New("tmpfs", linux.NoSetuid|linux.NoDevices, [2]string{"mode", mode}, [2]string{"size", "64m"})
+		if listed {
+			run.Permit(b.rules, b.root, linux.OnlyList)
+		}
+	}
+	// The masks come over the old root only when it has been cloned, or they would come
+	// along.
+	if slices.ContainsFunc(steps, func(s step) bool { return s.Action == maskMount }) {
+		b.makeMasks()
+	}
+	run.AttachAtRoot(b.root)
+	for _, s := range steps {
+		run.About(s.Path)
+		b.step(s)
+	}
+	run.About("")
+	for _, m := range b.shut {
+		run.Set(m, linux.ReadOnly, false)
+		run.Close(m)
+	}
+	if own {
+		run.Set(b.root, linux.ReadOnly, false)
+	}
+}
+
+func (b *builder) step(s step) {
+	run := b.run
+	switch s.Action {
+	case makeDirectory:
+		b.parents(s.Path + "/x")
+	case makeLink:
+		if !b.made[s.Path] {
+			b.parents(s.Path)
+			run.MakeLink(b.root, relative(s.Path), s.Target)
+			b.made[s.Path] = true
+		}
+	case bindMount:
+		m := b.host(s)
+		b.attach(m, s, s.Identity.Type == fs.ModeDir)
+		run.Close(m)
+	case pinMount:
+		place := run.Beneath(b.root, relative(s.Path))
+		m := run.CloneOf(place)
+		run.AttachAt(m, place)
+		run.Close(m)
+		run.Close(place)
+	case maskMount:
+		name := maskedFile
+		if s.Identity.Type == fs.ModeDir {
+			name = maskedDirectory
+		}
+		m := run.CloneBeneath(b.masks, name)
+		b.attach(m, s, s.Identity.Type == fs.ModeDir)
+		run.Close(m)
+	case ownMount:
+		m := b.own(s)
+		b.attach(m, s, true)
+		if s.Writable {
+			b.open = append(b.open, s.Path)
+			run.Close(m)
+		} else {
+			b.shut = append(b.shut, m) // its own entries come first
+		}
+	case ownDevice:
+		m := run.Clone(s.Path, false)
+		run.Set(m, linux.NoSetuid|linux.NoExecutable, false)
+		b.attach(m, s, false)
+		run.Permit(b.rules, m, linux.WriteFile)
+		run.Close(m)
+	case listing, closedMount:
+		// Without capabilities the owner of a directory is held to its bits too, and a
+		// read-only mount keeps them.
+		mode, rights := "0555", linux.OnlyList
+		if s.Action == closedMount {
+			mode, rights = "0111", 0
+		}
+		m := run.New("tmpfs", linux.NoSetuid|linux.NoDevices, [2]string{"mode", mode}, [2]string{"size", "4m"})
+		b.attach(m, s, true)
+		if rights != 0 {
+			run.Permit(b.rules, m, rights)
+		}
+		b.shut = append(b.shut, m)
+	}
+}
+
+// host returns a mount of what the host has at a path, which fails when that is not what
+// the plan was made for.
+func (b *builder) host(s step) linux.Value {
+	b.run.About(s.Path)
+	directory := s.Identity.Type == fs.ModeDir
+	m := b.run.Clone(s.Path, s.Deep)
+	b.run.Match(m, identity(s.Identity))
+	attributes, rights := uint64(linux.NoSetuid|linux.NoDevices), linux.ReadFile
+	switch {
+	case !s.Writable:
+		attributes |= linux.ReadOnly
+		if directory {
+			rights = linux.ReadBeneath
+		}
+	case directory:
+		rights = linux.WriteBeneath
+	default:
+		rights = linux.WriteFile
+	}
+	b.run.Set(m, attributes, s.Deep)
+	b.run.Permit(b.rules, m, rights)
+	return m
+}
+
+func identity(i plan.Identity) linux.Identity { return linux.NewIdentity(i.Device, i.Inode, i.Type) }
+
+// attach puts a mount at the path of a step, and makes the place where there is none.
+func (b *builder) attach(m linux.Value, s step, directory bool) {
+	if s.Hosted {
+		// Others may be changing what the host has: no link may have come to be on the way,
+		// and what is covered must be what is meant to be.
+		place := b.run.Beneath(b.root, relative(s.Path))
+		if s.Identity.Inode != 0 {
+			b.run.Match(place, identity(s.Identity))
+		}
+		b.run.AttachAt(m, place)
+		b.run.Close(place)
+		b.made[s.Path] = true
+		return
+	}
+	switch {
+	case b.made[s.Path]:
+	case directory:
+		b.parents(s.Path + "/x")
+	default:
+		b.parents(s.Path)
+		b.run.MakeFile(b.root, relative(s.Path))
+	}
+	b.made[s.Path] = true
+	b.run.Attach(m, b.root, relative(s.Path))
+}
+
+// parents makes the directories above a path that are not there. Nearest the root are
+// what the host has, mounts, or made already.
+func (b *builder) parents(name string) {
+	dir := path.Dir(name)
+	if b.made[dir] {
+		return
+	}
+	b.parents(dir)
+	mode := uint32(0o111)
+	if slices.ContainsFunc(b.open, func(own string) bool { return strings.HasPrefix(dir, own+"/") }) {
+		mode = 0o755
+	}
+	b.run.MakeDirectory(b.root, relative(dir), mode)
+	b.made[dir] = true
+}
+
+func relative(name string) string { return strings.TrimPrefix(name, "/") }
+
+// The masks: what they show has no permission bits, and the mount is read-only, so that
+// its owner too can only look at it from outside.
+const (
+	maskedDirectory = "directory"
+	maskedFile      = "file"
+)
+
+// makeMasks puts what denied paths show over the old root, where it can be cloned from.
+func (b *builder) makeMasks() {
+	const attributes = linux.NoSetuid | linux.NoDevices | linux.NoExecutable
+	b.masks = b.run.New("tmpfs", attributes, [2]string{"mode", "0755"}, [2]string{"size", "16k"})
+	b.run.AttachAtRoot(b.masks)
+	b.run.MakeDirectory(b.masks, maskedDirectory, 0)
+	b.run.MakeFile(b.masks, maskedFile)
+	b.run.Set(b.masks, linux.ReadOnly, false)
+}
+
+// own makes a directory that the sandbox has of its own.
+func (b *builder) own(s step) linux.Value {
+	const plain = linux.NoSetuid | linux.NoDevices
+	var m linux.Value
+	switch s.Path {
+	case "/proc":
+		// What changes the kernel by files there belongs to root, whom the command may be.
+		m = b.run.New("proc", plain|linux.NoExecutable|linux.ReadOnly)
+	case "/dev/pts":
+		m = b.run.New("devpts", linux.NoSetuid|linux.NoExecutable, [2]string{"ptmxmode", "0666"}, [2]string{"mode", "0620"})
+	case "/dev":
+		m = b.run.New("tmpfs", linux.NoSetuid|linux.NoExecutable, [2]string{"mode", "0755"}, [2]string{"size", "64k"})
+	default:
+		m = b.run.New("tmpfs", plain, [2]string{"mode", "1777"})
+	}
+	rights := linux.ReadBeneath
+	if s.Writable {
+		rights = linux.WriteBeneath
+	}
+	b.run.Permit(b.rules, m, rights)
+	return m
+}
+
+// permitFiles has Landlock permit what descriptors of the command already can, so that
+// /dev/stdout and the like can be opened again, and no more.
+func (b *builder) permitFiles(files []file) {
+	b.run.Step("permitting descriptors")
+	for _, f := range files {
+		b.run.PermitFile(b.rules, f.Number, f.rights)
+	}
+}
