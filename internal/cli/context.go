@@ -24,6 +24,7 @@ type hostContext struct {
 	temp         string
 	runtimeRoots []string
 	strict       bool
+	searchPath   []string // in place of PATH, for verbs that start a command with another
 }
 
 func (c *hostContext) register(cmd *cobra.Command) {
@@ -143,6 +144,9 @@ func (c *hostContext) host(p *mir.Policy, command []string) (plan.Host, *result)
 	}
 	if workspace != "" {
 		h.Workspace = absolute(workspace)
+	}
+	if c.searchPath != nil {
+		h.SearchPath = c.searchPath
 	}
 	if c.temp != "" {
 		h.Temp = absolute(c.temp)

@@ -155,6 +155,7 @@ func (a *app) command() *cobra.Command {
 		{"Write a policy:", []*cobra.Command{a.initVerb(), a.fmtVerb(), a.lintVerb(), a.schemaVerb()}},
 		{"Make it a decision:", []*cobra.Command{a.compileVerb(), a.verifyVerb(), a.digestVerb(), a.inspectVerb()}},
 		{"See what it means here:", []*cobra.Command{a.planVerb(), a.explainVerb(), a.doctorVerb()}},
+		{"Enforce it:", []*cobra.Command{a.runVerb()}},
 		{"Compare decisions:", []*cobra.Command{a.diffVerb(), a.containsVerb(), a.restrictVerb()}},
 		{"This command:", []*cobra.Command{a.versionVerb(), a.completionVerb()}},
 	} {

@@ -47,6 +47,12 @@ refused with --strict.`,
 	return cmd
 }
 
+// What is said of a rule that nothing can hold.
+const (
+	unenforceable     = "an exact rule that makes a directory writable without its entries, or its entries without it, cannot be held by anything: whoever changes a directory changes its entries"
+	unenforceableHint = "write rules for the tree, or for the entries one by one"
+)
+
 // lacks returns what p needs and a host with these facts cannot hold by its better
 // backend, at the rules that need it.
 func (in *input) lacks(p *plan.Plan, f host.Facts) []diagnostic {
@@ -65,8 +71,7 @@ func (in *input) lacks(p *plan.Plan, f host.Facts) []diagnostic {
 		d.Code, d.exit = codeCapability, exitNo
 		switch a := why[r.Capability]; {
 		case r.Unenforceable:
-			d.Message = "an exact grant of writing to a directory cannot be held by anything: whoever changes a directory changes its entries"
-			d.Hint = "grant the tree, or the entries one by one"
+			d.Message, d.Hint = unenforceable, unenforceableHint
 		case !a.Holds():
 			d.Message, d.Hint = fmt.Sprintf("this host cannot hold %s: %s", r.Capability, a.Reason), a.Fix
 		default:

@@ -1,0 +1,9 @@
+//go:build !unix
+
+package cli
+
+import "os"
+
+func forwarded() []os.Signal { return nil }
+
+func stopSelf(os.Signal) {}
