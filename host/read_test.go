@@ -41,7 +41,7 @@ func beChild(what string) error {
 	case "filter":
 		return perform("facts", func(p *linux.Program) error {
 			err := p.Renounce(os.Geteuid() == 0)
-			p.Fork()
+			p.StayBehind()
 			return errors.Join(err, p.RefuseCalls(linux.Surroundings{Scoped: true}))
 		})
 	case "cover":
@@ -59,7 +59,7 @@ func beChild(what string) error {
 	case "mount":
 		return perform("nothing", func(p *linux.Program) error {
 			p.New("proc", linux.ReadOnly)
-			p.Fork()
+			p.StayBehind()
 			return nil
 		})
 	case "nothing":
@@ -83,22 +83,20 @@ func perform(what string, calls func(*linux.Program) error) error {
 		return err
 	}
 	p.Step("preparing")
-	p.Hear()
 	if err := calls(p); err != nil {
 		return err
 	}
 	p.Exec("/proc/self/exe", os.Args[:1], os.Environ())
 	runtime.LockOSThread()
-	process, err := p.Start(linux.Namespaces{})
-	if err != nil {
+	if err := errors.Join(p.Start(linux.Namespaces{}), p.Go()); err != nil {
 		return err
 	}
 	for {
-		switch event, err := process.Next(p); e := event.(type) {
+		switch event, err := p.Next(); e := event.(type) {
 		case linux.Failed:
 			return e.Err
 		case linux.Ended:
-			_, err := process.Wait()
+			_, err := p.Wait()
 			if e.Status != 0 {
 				err = errors.Join(err, fmt.Errorf("status %d", e.Status))
 			}

@@ -27,36 +27,28 @@ func descriptors(files []file) []linux.File {
 	return all
 }
 
-// openFiles returns the descriptors of a command. The function closes what it opened.
-func (c *Command) openFiles() (files []file, done func(), err error) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return nil, nil, err
-	}
+// openFiles returns the descriptors of a command.
+func (c *Command) openFiles() (files []file, err error) {
 	all := map[int]*os.File{0: c.Stdin, 1: c.Stdout, 2: c.Stderr}
 	for number, f := range c.Files {
-		if number <= 2 {
-			err = errors.Join(err, fmt.Errorf("descriptor %d cannot be handed over as a further one: expected a number above 2", number))
+		if number <= 2 || f == nil {
+			err = errors.Join(err, fmt.Errorf("descriptor %d cannot be handed over as a further one: expected an open file and a number above 2", number))
 		}
 		all[number] = f
 	}
 	for _, number := range slices.Sorted(maps.Keys(all)) {
-		f := all[number]
-		if f == nil {
-			f = null
+		if all[number] == nil {
+			files = append(files, file{linux.File{Fd: -1, Number: number}, linux.OnlyRead | linux.OnlyWrite})
+			continue
 		}
-		fd := int(f.Fd())
+		fd := int(all[number].Fd())
 		rights, failed := mayBe(fd)
 		if failed != nil {
 			err = errors.Join(err, fmt.Errorf("descriptor %d: %w", number, failed))
 		}
 		files = append(files, file{linux.File{Fd: fd, Number: number}, rights})
 	}
-	if err != nil {
-		null.Close()
-		return nil, nil, err
-	}
-	return files, func() { null.Close() }, nil
+	return files, err
 }
 
 // mayBe returns what can be done with a descriptor, or why it would lead out.

@@ -12,18 +12,12 @@ import (
 	"maelys.dev/maelys/plan"
 )
 
-// onlyLandlock returns the program of a launch without namespaces: the command sees the
-// host's own paths, and can read those that are granted.
-func onlyLandlock(p *plan.Plan, c *Command, files []file, abi int) (*linux.Program, error) {
-	run, err := linux.NewProgram()
-	if err != nil {
-		return nil, err
-	}
+// onlyLandlock lays out a launch without namespaces: the command sees the host's own
+// paths, and can read those that are granted.
+func onlyLandlock(run *linux.Program, p *plan.Plan, c *Command, files []file, abi int) error {
 	direct := p.Mode() == mir.ModeDirect
 	run.Step("handing over descriptors")
 	run.Files(descriptors(files))
-	run.Step("waiting for the launcher")
-	run.Hear()
 	mask := run.NoMask()
 	run.Step("granting paths")
 	rules := run.Ruleset(abi, direct)
@@ -45,9 +39,9 @@ func onlyLandlock(p *plan.Plan, c *Command, files []file, abi int) (*linux.Progr
 	run.Step("giving up capabilities")
 	run.Undumpable()
 	if err := run.Renounce(os.Geteuid() == 0); err != nil {
-		return nil, err
+		return err
 	}
-	return run, finish(run, c, rules, mask, linux.Surroundings{Scoped: true, Alone: true, Network: direct})
+	return finish(run, c, rules, mask, linux.Surroundings{Scoped: true, Alone: true, Network: direct})
 }
 
 // unmetByLandlock returns why Landlock alone cannot hold a plan of which it has all

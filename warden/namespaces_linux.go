@@ -21,33 +21,29 @@ import (
 const namespaceKinds = linux.NamespaceUser | linux.NamespaceMount | linux.NamespacePID | linux.NamespaceNet |
 	linux.NamespaceIPC | linux.NamespaceUTS | linux.NamespaceCgroup
 
-// withNamespaces returns the program of a launch with everything, and in what it runs.
-func withNamespaces(p *plan.Plan, c *Command, files []file, abi int) (*linux.Program, linux.Namespaces, error) {
+// namespacesFor returns what the child of a launch is started in.
+func namespacesFor(p *plan.Plan) (linux.Namespaces, error) {
 	in, err := users()
-	if err != nil {
-		return nil, in, err
-	}
 	in.Kinds = namespaceKinds
 	if p.Mode() == mir.ModeDirect {
 		in.Kinds &^= linux.NamespaceNet
 	}
+	return in, err
+}
+
+// inNamespaces lays out a launch with everything.
+func inNamespaces(run *linux.Program, p *plan.Plan, c *Command, files []file, abi int) error {
 	steps, err := layout(p, entriesOf)
 	if err != nil {
-		return nil, in, err
-	}
-	run, err := linux.NewProgram()
-	if err != nil {
-		return nil, in, err
+		return err
 	}
 	run.Step("handing over descriptors")
 	run.Files(descriptors(files))
-	run.Step("waiting for the users of the namespace")
-	run.Hear()
 	mask := run.NoMask()
-	if in.Kinds&linux.NamespaceNet != 0 {
+	if p.Mode() != mir.ModeDirect {
 		run.Step("turning on the loopback interface")
 		if err := run.LoopbackUp(); err != nil {
-			return nil, in, err
+			return err
 		}
 	}
 	run.Step("making the root")
@@ -60,18 +56,15 @@ func withNamespaces(p *plan.Plan, c *Command, files []file, abi int) (*linux.Pro
 	run.Step("giving up capabilities")
 	run.Undumpable()
 	if err := run.Renounce(true); err != nil {
-		return nil, in, err
+		return err
 	}
-	if err := finish(run, c, b.rules, mask, linux.Surroundings{Scoped: abi >= linux.LandlockScopes}); err != nil {
-		return nil, in, err
-	}
-	return run, in, nil
+	return finish(run, c, b.rules, mask, linux.Surroundings{Scoped: abi >= linux.LandlockScopes})
 }
 
 // finish adds what the command does itself, until it is started.
 func finish(run *linux.Program, c *Command, rules linux.Ruleset, mask linux.Value, s linux.Surroundings) error {
 	run.Step("becoming the init")
-	run.Fork()
+	run.StayBehind()
 	run.Step("confining by Landlock")
 	run.Orphan()
 	run.Restrict(rules)

@@ -36,6 +36,64 @@ func Run(ctx context.Context, p *plan.Plan, c Command) (*Receipt, error) {
 }
 
 func (r *Receipt) run(ctx context.Context, p *plan.Plan, c *Command) error {
+	var in linux.Namespaces
+	if r.Backend == host.Namespaces {
+		var err error
+		if in, err = namespacesFor(p); err != nil {
+			return r.failedAt("preparing the launch", err)
+		}
+	}
+	run, err := linux.NewProgram()
+	if err != nil {
+		return r.failedAt("preparing the launch", err)
+	}
+	// Namespaces take as long to make as it takes to decide what happens in them, which
+	// includes whether anything does.
+	decided := make(chan error, 1)
+	go func() { decided <- r.decide(run, p, c) }()
+	// PR_SET_PDEATHSIG is about the thread that starts the child.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	started := run.Start(in)
+	err = <-decided
+	defer runtime.KeepAlive(c) // its files are open until the child has them
+	switch {
+	case started != nil:
+		run.Discard()
+		if err != nil {
+			return err // whatever else there is
+		}
+		return r.failedAt("making namespaces", started)
+	case err == nil:
+		r.Outcome = Failed
+		if err = run.Go(); err != nil {
+			err = r.failedAt("preparing the launch", err)
+			break
+		}
+		err = r.follow(ctx, run, c)
+	}
+	usage, waited := run.Wait()
+	r.User, r.System, r.PeakMemory = usage.User, usage.System, usage.PeakMemory
+	if err == nil && waited != nil {
+		err = &LaunchError{Step: "waiting for the end", Err: waited}
+	}
+	if err == nil {
+		r.Layers = layers(r.Backend, in.Kinds)
+	}
+	return err
+}
+
+// failedAt says that a launch has failed before the child had anything to do.
+func (r *Receipt) failedAt(step string, err error) error {
+	r.Outcome = Failed
+	if fork, ok := errors.AsType[*linux.ForkError](err); ok {
+		return &LaunchError{Step: step, Call: fork.Call, Err: fork.Err}
+	}
+	return &LaunchError{Step: step, Err: err}
+}
+
+// decide refuses a plan that cannot be held, and lays out the launch of any other.
+func (r *Receipt) decide(run *linux.Program, p *plan.Plan, c *Command) error {
 	abi, missing := linux.LandlockABI()
 	refused := RefusedError{Backend: r.Backend, Changed: p.Changed(host.Filesystem())}
 	for _, requirement := range p.Requirements() {
@@ -53,48 +111,23 @@ func (r *Receipt) run(ctx context.Context, p *plan.Plan, c *Command) error {
 	if len(refused.Unmet)+len(refused.Changed)+len(refused.Reasons) > 0 {
 		return &refused
 	}
-	r.Outcome = Failed
-	files, done, err := c.openFiles()
+	files, err := c.openFiles()
 	if err != nil {
-		return &LaunchError{Step: "handing over descriptors", Err: err}
+		return r.failedAt("handing over descriptors", err)
 	}
-	defer done()
-	var run *linux.Program
-	var in linux.Namespaces
 	if r.Backend == host.Landlock {
-		run, err = onlyLandlock(p, c, files, abi)
+		err = onlyLandlock(run, p, c, files, abi)
 	} else {
-		run, in, err = withNamespaces(p, c, files, abi)
+		err = inNamespaces(run, p, c, files, abi)
 	}
 	if err != nil {
-		return &LaunchError{Step: "preparing the launch", Err: err}
+		return r.failedAt("preparing the launch", err)
 	}
-	// PR_SET_PDEATHSIG is about the thread that started the child.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	process, err := run.Start(in)
-	runtime.KeepAlive(c) // its files are open until here
-	if err != nil {
-		step := "making namespaces"
-		if fork, ok := errors.AsType[*linux.ForkError](err); ok {
-			return &LaunchError{Step: step, Call: fork.Call, Err: fork.Err}
-		}
-		return &LaunchError{Step: step, Err: err}
-	}
-	err = r.follow(ctx, run, process, c)
-	usage, waited := process.Wait()
-	r.User, r.System, r.PeakMemory = usage.User, usage.System, usage.PeakMemory
-	if err == nil && waited != nil {
-		err = &LaunchError{Step: "waiting for the end", Err: waited}
-	}
-	if err == nil {
-		r.Layers = layers(r.Backend, in.Kinds)
-	}
-	return err
+	return nil
 }
 
 // follow reads what the child reports until it has ended.
-func (r *Receipt) follow(ctx context.Context, run *linux.Program, process *linux.Process, c *Command) error {
+func (r *Receipt) follow(ctx context.Context, run *linux.Program, c *Command) error {
 	over, passed := make(chan struct{}), make(chan struct{})
 	defer func() {
 		close(over)
@@ -106,10 +139,10 @@ func (r *Receipt) follow(ctx context.Context, run *linux.Program, process *linux
 			select {
 			case s := <-c.Signals:
 				if signal, ok := s.(syscall.Signal); ok {
-					_ = process.Send(signal) // it may have ended just now
+					_ = run.Send(signal) // it may have ended just now
 				}
 			case <-ctx.Done():
-				process.Kill()
+				run.Kill()
 				return
 			case <-over:
 				return
@@ -117,9 +150,9 @@ func (r *Receipt) follow(ctx context.Context, run *linux.Program, process *linux
 		}
 	}()
 	for {
-		event, err := process.Next(run)
+		event, err := run.Next()
 		if err != nil {
-			process.Kill()
+			run.Kill()
 			if ctx.Err() != nil {
 				r.Outcome = Canceled
 				return &LaunchError{Step: "running the command", Err: context.Cause(ctx)}
@@ -131,7 +164,7 @@ func (r *Receipt) follow(ctx context.Context, run *linux.Program, process *linux
 		}
 		switch e := event.(type) {
 		case linux.Failed:
-			process.Kill()
+			run.Kill()
 			return &LaunchError{Step: e.Step, Path: e.Path, Call: e.Call, Err: e.Err}
 		case linux.Started:
 			r.Steps = nil
@@ -209,7 +242,10 @@ func kernelFiles(p *plan.Plan) string {
 		if len(fields) < 5 || !slices.Contains(kernelFilesystems[:], kind) {
 			continue
 		}
-		at := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(fields[4]) // proc_pid_mountinfo(5)
+		at := fields[4]
+		if strings.Contains(at, `\`) { // proc_pid_mountinfo(5)
+			at = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(at)
+		}
 		for _, w := range writable {
 			if within(w, at) || within(at, w) && p.Beneath(at) == mir.PermitReadWrite {
 				return fmt.Sprintf("the grant of %q for writing reaches %q, a filesystem of the kernel (%s) that no command may change: grant less of it, or reading", w, at, kind)

@@ -1,3 +1,9 @@
+// The number of processors that the kernel gives a cgroup is not looked up and not watched:
+// this command ends in milliseconds, and starting is most of them.
+
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
+
 // Command maelys runs code that is not trusted, confined to what a manifest grants.
 package main
 

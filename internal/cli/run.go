@@ -114,6 +114,7 @@ type running struct {
 	args      []string
 	dir       string
 	variables map[string]string
+	signals   chan os.Signal
 	receipt   *warden.Receipt
 }
 
@@ -126,7 +127,9 @@ func (a *app) run(flags *runFlags, command []string) int {
 	}
 	defer file.close()
 	status := exitYes
+	listening := r.listen()
 	if failed = r.prepare(); failed == nil {
+		<-listening
 		failed = r.launch()
 	}
 	if failed != nil {
@@ -143,11 +146,30 @@ func (a *app) run(flags *runFlags, command []string) int {
 	if flags.verbose {
 		fmt.Fprint(a.stderr, r.epilogue())
 	}
+	if flags.receipt == "" {
+		return status
+	}
 	if err := file.write(r.receiptJSON(failed, status)); err != nil {
 		_ = a.show(unwritten(flags.receipt, err))
 		return exitSandbox
 	}
 	return status
+}
+
+// listen takes the signals that are meant for the command, until this process ends. For
+// each of them the runtime waits for another thread, which is done beside the rest.
+func (r *running) listen() <-chan struct{} {
+	done := make(chan struct{})
+	r.signals = make(chan os.Signal, 16)
+	go func() {
+		defer close(done)
+		for _, s := range forwarded() {
+			if !signal.Ignored(s) { // as nohup has it
+				signal.Notify(r.signals, s)
+			}
+		}
+	}()
+	return done
 }
 
 // prepare decides everything that is decided before the launch.
@@ -296,18 +318,7 @@ func (r *running) launch() *result {
 		}
 		command.Files[n] = os.NewFile(uintptr(n), strconv.Itoa(n))
 	}
-	signals := make(chan os.Signal, 16)
-	var wanted []os.Signal
-	for _, s := range forwarded() {
-		if !signal.Ignored(s) { // as nohup has it
-			wanted = append(wanted, s)
-		}
-	}
-	if len(wanted) > 0 {
-		signal.Notify(signals, wanted...)
-		defer signal.Stop(signals)
-	}
-	command.Signals = signals
+	command.Signals = r.signals
 	ctx := context.Background()
 	if r.timeout > 0 {
 		var cancel context.CancelFunc

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,9 +30,7 @@ func (p *Program) Renounce(owner bool) error {
 			drop.tolerated = unix.EPERM
 		}
 	}
-	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	none := &[2]unix.CapUserData{}
-	p.call(unix.SYS_CAPSET, p.pointer(unsafe.Pointer(header), header), p.pointer(unsafe.Pointer(none), none))
+	p.call(unix.SYS_CAPSET, pointer(p, &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}), pointer(p, &[2]unix.CapUserData{}))
 	p.prctl(unix.PR_SET_NO_NEW_PRIVS, 1)
 	return nil
 }
@@ -50,12 +47,10 @@ func (p *Program) Undumpable() { p.prctl(unix.PR_SET_DUMPABLE, 0) }
 // namespace.
 func (p *Program) Orphan() { p.prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)) }
 
-// Hear has the child wait until the launcher has done what only it can do.
-func (p *Program) Hear() { p.call(doHear) }
-
 // A File is a descriptor of the launcher, and its number in the command.
 type File struct {
-	Fd, Number int
+	Fd     int // less than 0 for /dev/null
+	Number int
 }
 
 // OpenPath is the flag of a descriptor that only stands for a place.
@@ -79,14 +74,18 @@ func (p *Program) Files(files []File) {
 	}
 	control := highest + 1
 	// First out of the way, since one may have the number of another.
-	duplicate := func(fd int) Value {
-		return p.value(unix.SYS_FCNTL, number(fd), number(unix.F_DUPFD_CLOEXEC), number(control+1))
+	duplicate := func(fd argument) Value {
+		return p.value(unix.SYS_FCNTL, fd, number(unix.F_DUPFD_CLOEXEC), number(control+1))
 	}
-	talk := duplicate(p.control[1])
+	talk := duplicate(number(p.control[1]))
 	kept := make([]bool, highest+1)
 	var all []Value
 	for _, f := range files {
-		all = append(all, duplicate(f.Fd))
+		fd := number(f.Fd)
+		if f.Fd < 0 {
+			fd = p.value(unix.SYS_OPENAT, here(), p.string("/dev/null"), number(unix.O_RDWR|unix.O_CLOEXEC), zero()).argument()
+		}
+		all = append(all, duplicate(fd))
 		kept[f.Number] = true
 	}
 	for i, f := range files {

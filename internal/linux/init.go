@@ -10,7 +10,7 @@ import (
 )
 
 // A supervisor is the state of the init of a command, which is all that the process does
-// after [Program.Fork]: it waits for the command and for orphans, passes signals on, and
+// after [Program.StayBehind]: it waits for the command and for orphans, passes signals on, and
 // tells the launcher. It runs where nothing may be allocated; all signals are blocked, so
 // that they are read from a descriptor, and the kernel drops none of them for want of a
 // handler (signalfd(2); pid_namespaces(7) on the signals of an init).
@@ -23,7 +23,7 @@ type supervisor struct {
 	rest   unix.Timespec
 
 	// When a signal that the launcher wants passed on is due, and when one has reached this
-	// process itself. See [Process.Send].
+	// process itself. See [Program.Send].
 	wanted, came [65]int64
 }
 
@@ -51,7 +51,7 @@ func (p *Program) supervise(command uintptr) {
 	s.polled[0] = unix.PollFd{Fd: int32(control), Events: unix.POLLIN}
 	s.polled[1] = unix.PollFd{Fd: int32(signals), Events: unix.POLLIN}
 	for {
-		p.reap(command)
+		p.collectChildren(command)
 		wait := s.pass(command)
 		_, _, _ = syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&s.polled)), 2, uintptr(unsafe.Pointer(wait)), 0, 8, 0)
 		if s.polled[1].Revents != 0 {
@@ -126,11 +126,11 @@ func (s *supervisor) pass(command uintptr) *unix.Timespec {
 	return &s.rest
 }
 
-// reap waits for the children that have ended or stopped: the command, and all orphans.
+// collectChildren waits for the children that have ended or stopped: the command, and all orphans.
 //
 //go:nosplit
 //go:norace
-func (p *Program) reap(command uintptr) {
+func (p *Program) collectChildren(command uintptr) {
 	s := &p.init
 	for {
 		pid, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&s.status)), unix.WNOHANG|unix.WUNTRACED|unix.WCONTINUED|unix.WALL, 0, 0, 0)

@@ -64,7 +64,7 @@ func (p *Program) Ruleset(abi int, network bool) Ruleset {
 	if abi >= LandlockScopes {
 		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	return Ruleset{p.value(unix.SYS_LANDLOCK_CREATE_RULESET, p.pointer(unsafe.Pointer(attr), attr), number(unsafe.Sizeof(*attr)), zero()), files}
+	return Ruleset{p.value(unix.SYS_LANDLOCK_CREATE_RULESET, pointer(p, attr), number(unsafe.Sizeof(*attr)), zero()), files}
 }
 
 // Permit has a ruleset permit rights on what a descriptor stands for.

@@ -4,7 +4,6 @@ package linux
 
 import (
 	"fmt"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,7 +17,7 @@ func (p *Program) LoopbackUp() error {
 	}
 	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
 	socket := p.value(unix.SYS_SOCKET, number(unix.AF_INET), number(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), zero())
-	p.call(unix.SYS_IOCTL, socket.argument(), number(unix.SIOCSIFFLAGS), p.pointer(unsafe.Pointer(request), request))
+	p.call(unix.SYS_IOCTL, socket.argument(), number(unix.SIOCSIFFLAGS), pointer(p, request))
 	p.Close(socket)
 	return nil
 }

@@ -75,8 +75,7 @@ func (p *Program) New(kind string, attributes int, options ...[2]string) Value {
 func (p *Program) Set(mount Value, attributes uint64, deep bool) {
 	attr, ok := p.attributes[attributes]
 	if !ok {
-		set := &unix.MountAttr{Attr_set: attributes}
-		attr = p.pointer(unsafe.Pointer(set), set)
+		attr = pointer(p, &unix.MountAttr{Attr_set: attributes})
 		p.attributes[attributes] = attr
 	}
 	flags := unix.AT_EMPTY_PATH
@@ -89,8 +88,7 @@ func (p *Program) Set(mount Value, attributes uint64, deep bool) {
 // Match fails with ESTALE when a descriptor stands for another file than the one meant.
 func (p *Program) Match(fd Value, meant Identity) {
 	p.call(unix.SYS_FSTAT, fd.argument(), number(uintptr(unsafe.Pointer(&p.found))))
-	p.expected = append(p.expected, meant)
-	p.call(doMatch, number(len(p.expected)-1))
+	p.call(doMatch, number(meant.Device), number(meant.Inode), number(meant.kind))
 }
 
 // Attach puts a mount over what is at a path relative to another mount, which nobody else
@@ -114,11 +112,10 @@ func (p *Program) AttachAtRoot(mount Value) {
 // never by way of a link or out of it (openat2(2), Linux 5.6).
 func (p *Program) Beneath(mount Value, path string) Value {
 	if p.beneath == zero() {
-		how := &unix.OpenHow{
+		p.beneath = pointer(p, &unix.OpenHow{
 			Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
 			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
-		}
-		p.beneath = p.pointer(unsafe.Pointer(how), how)
+		})
 	}
 	return p.value(unix.SYS_OPENAT2, mount.argument(), p.string(path), p.beneath, number(unix.SizeofOpenHow))
 }

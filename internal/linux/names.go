@@ -71,8 +71,6 @@ func (c *call) name() string {
 		return "umask"
 	case unix.SYS_UMOUNT2:
 		return "umount2"
-	case doHear:
-		return "waiting for the launcher"
 	case doMatch:
 		return "comparing it with what was resolved"
 	case doSame:

@@ -199,17 +199,16 @@ func perform(t *testing.T, p *Program, in Namespaces, what string, env ...string
 	p.Exec(exe, []string{exe}, append(os.Environ(), append(env, child+"="+what)...))
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	process, err := p.Start(in)
-	if err != nil {
+	if err := errors.Join(p.Start(in), p.Go()); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if _, err := process.Wait(); err != nil {
+		if _, err := p.Wait(); err != nil {
 			t.Error(err)
 		}
 	}()
 	for {
-		event, err := process.Next(p)
+		event, err := p.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +244,6 @@ func TestConfine(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Step("confining")
-	p.Hear()
 	rules := p.Ruleset(abi, true)
 	for path, rights := range map[string]Rights{"/read": ReadBeneath, "/write": WriteBeneath, "/file": WriteFile} {
 		p.PermitPath(rules, dir+path, identityOf(t, dir+path), rights)
@@ -260,7 +258,7 @@ func TestConfine(t *testing.T) {
 	if err := p.Renounce(os.Geteuid() == 0); err != nil {
 		t.Fatal(err)
 	}
-	p.Fork()
+	p.StayBehind()
 	p.Restrict(rules)
 	if got := perform(t, p, Namespaces{}, "confined", "MAELYS_PROBE_DIR="+dir); got != 0 {
 		t.Errorf("the child ended with %d", got.ExitStatus())

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,15 +26,15 @@ func runtimeBeforeFork()
 //go:linkname runtimeAfterFork syscall.runtime_AfterFork
 func runtimeAfterFork()
 
-// A Process is the child that a program runs in: until [Program.Fork] by itself, and then
+// A process is the child that a program runs in: until [Program.StayBehind] by itself, and then
 // as the init of the command.
-type Process struct {
-	pid     int
-	control *os.File
-	steps   []string
-	started time.Time
-	zero    int64 // the monotonic time of started
+type process struct {
+	pid    int
+	zero   int64  // the monotonic time of the fork
+	mapped []byte // the memory of the program
 }
+
+func (c *process) unmap() { _ = unix.Munmap(c.mapped) } // it was mapped
 
 // Namespaces are what a child is started in.
 type Namespaces struct {
@@ -46,25 +44,6 @@ type Namespaces struct {
 	Users, Groups string
 	// KeepGroups says that setgroups(2) stays permitted, which takes a right.
 	KeepGroups bool
-}
-
-// NewProgram returns a program without calls.
-func NewProgram() (*Program, error) {
-	p := &Program{attributes: map[uint64]argument{}}
-	var err error
-	if p.control, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0); err != nil {
-		return nil, fmt.Errorf("socketpair: %w", err)
-	}
-	return p, nil
-}
-
-// CloseFd closes a descriptor of this process, where nothing can go wrong.
-func CloseFd(fd int) { _ = unix.Close(fd) }
-
-// Discard lets go of a program that is not started.
-func (p *Program) Discard() {
-	CloseFd(p.control[0])
-	CloseFd(p.control[1])
 }
 
 // A ForkError is why no child could be made; nothing has been started.
@@ -78,38 +57,62 @@ func (e *ForkError) Error() string { return e.Call + ": " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *ForkError) Unwrap() error { return e.Err }
 
-// Start forks a child in new namespaces that makes the calls of p. The kernel kills it
-// when the calling thread ends (PR_SET_PDEATHSIG), to which the caller must be locked.
-// The failure is a *[ForkError].
-func (p *Program) Start(in Namespaces) (*Process, error) {
-	started := time.Now()
-	zero := now()
-	pid, errno := p.fork(in.Kinds)
-	runtime.KeepAlive(p)
-	CloseFd(p.control[1])
-	if errno != 0 {
-		CloseFd(p.control[0])
-		return nil, &ForkError{"clone", errno}
-	}
-	process := &Process{pid: pid, steps: p.steps, started: started, zero: zero}
-	err := in.apply(pid)
-	if err == nil {
-		if err = unix.SetNonblock(p.control[0], true); err != nil {
-			err = &ForkError{"fcntl", err}
-		}
-	}
-	process.control = os.NewFile(uintptr(p.control[0]), "control")
-	if err == nil {
-		if err = process.Send(0); err != nil { // it waits for the maps
-			err = &ForkError{"write to the child", err}
-		}
-	}
+// NewProgram returns a program without calls. It must be started, or discarded.
+func NewProgram() (*Program, error) {
+	p := &Program{attributes: map[uint64]argument{}}
+	mapped, err := unix.Mmap(-1, 0, int(unsafe.Sizeof(*p.memory)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
-		process.Kill()
-		_, _ = process.Wait() // the failure is known
-		return nil, err
+		return nil, &ForkError{"mmap", err}
 	}
-	return process, nil
+	p.memory, p.process.mapped = (*memory)(unsafe.Pointer(&mapped[0])), mapped
+	if p.control, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0); err != nil {
+		p.process.unmap()
+		return nil, &ForkError{"socketpair", err}
+	}
+	return p, nil
+}
+
+// CloseFd closes a descriptor of this process, where nothing can go wrong.
+func CloseFd(fd int) { _ = unix.Close(fd) }
+
+// Discard lets go of a program that was not started.
+func (p *Program) Discard() {
+	CloseFd(p.control[0])
+	CloseFd(p.control[1])
+	p.process.unmap()
+}
+
+// Start forks the child in new namespaces. It waits there for [Program.Go]; meanwhile calls
+// can be added, by another goroutine too. The kernel kills the child when the calling
+// thread ends (PR_SET_PDEATHSIG), to which the caller must be locked. A child that was
+// started must be waited for, with [Program.Wait].
+//
+// The failure is a *[ForkError]; then there is no child, and the program is to be discarded.
+func (p *Program) Start(in Namespaces) error {
+	p.process.zero = now()
+	pid, errno := p.fork(in.Kinds)
+	if errno != 0 {
+		return &ForkError{"clone", errno}
+	}
+	p.process.pid = pid
+	if err := in.apply(pid); err != nil {
+		p.Kill()
+		_ = p.reap(nil) // the failure is known
+		return err
+	}
+	CloseFd(p.control[1])
+	return nil
+}
+
+// Go has the child make the calls of p, to which none can be added any more.
+func (p *Program) Go() error {
+	if p.failed != nil {
+		return p.failed
+	}
+	if err := p.Send(0); err != nil {
+		return &ForkError{"send to the child", err}
+	}
+	return nil
 }
 
 // apply writes the maps of users and groups of a child.
@@ -152,6 +155,10 @@ func (p *Program) fork(kinds uintptr) (pid int, errno syscall.Errno) {
 	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE, uintptr(p.control[0]), 0, 0)
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0); errno != 0 {
 		exitGroup(1)
+	}
+	// The maps of users are written meanwhile, and the calls.
+	if n, _, errno := syscall.RawSyscall6(unix.SYS_READ, uintptr(p.control[1]), uintptr(unsafe.Pointer(&p.report)), 8, 0, 0, 0); errno != 0 || n == 0 {
+		exitGroup(1) // the launcher is gone, or needs no child
 	}
 	command, failed, errno := p.perform(0)
 	if errno == 0 {
@@ -207,25 +214,30 @@ type Step struct {
 }
 
 // Next waits for what the child reports next. At the end it is [io.EOF], also when the
-// child was killed.
-func (c *Process) Next(p *Program) (Event, error) {
+// child was killed. It blocks its thread: a launch has one anyway, to which it is locked,
+// and the poller of the runtime would wake another one first.
+func (p *Program) Next() (Event, error) {
 	var report [maxReport]int64
-	n, err := c.control.Read(unsafe.Slice((*byte)(unsafe.Pointer(&report)), unsafe.Sizeof(report)))
+	var n int
+	err := error(unix.EINTR)
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.Read(p.control[0], unsafe.Slice((*byte)(unsafe.Pointer(&report)), unsafe.Sizeof(report)))
+	}
 	switch {
-	case errors.Is(err, syscall.ECONNRESET):
-		return nil, io.EOF // it was killed with a signal for it unread
+	case errors.Is(err, unix.ECONNRESET), err == nil && n == 0:
+		return nil, io.EOF // or it was killed with a signal for it unread
 	case err != nil:
-		return nil, err
+		return nil, fmt.Errorf("read: %w", err)
 	}
 	switch report[0] {
 	case reportFailed:
-		failed := &p.calls[report[1]]
-		return Failed{c.steps[failed.step], p.abouts[failed.about-1], failed.name(), syscall.Errno(report[2])}, nil
+		failed := &p.memory.call[report[1]]
+		return Failed{p.steps[failed.step], p.abouts[failed.about-1], failed.name(), syscall.Errno(report[2])}, nil
 	case reportStarted:
 		var steps []Step
-		for i, name := range c.steps {
+		for i, name := range p.steps {
 			if at := report[3+i]; at != 0 {
-				steps = append(steps, Step{name, time.Duration(at - c.zero)})
+				steps = append(steps, Step{name, time.Duration(at - p.process.zero)})
 			}
 		}
 		return Started{steps}, nil
@@ -241,14 +253,13 @@ func (c *Process) Next(p *Program) (Event, error) {
 
 // Send sends the command a signal by way of its init, which leaves it out when the signal
 // reached the init too: then it went to the whole process group, which the command is in.
-func (c *Process) Send(signal syscall.Signal) error {
+func (p *Program) Send(signal syscall.Signal) error {
 	message := [8]byte{byte(signal)}
-	_, err := c.control.Write(message[:])
-	return err
+	return unix.Sendto(p.control[0], message[:], unix.MSG_NOSIGNAL, nil)
 }
 
 // Kill ends the child, and with it everything in its process ID namespace.
-func (c *Process) Kill() { _ = unix.Kill(c.pid, unix.SIGKILL) } // it is not reaped, so the number is its own
+func (p *Program) Kill() { _ = unix.Kill(p.process.pid, unix.SIGKILL) } // it is not reaped, so the number is its own
 
 // A Usage is what a child, the command and what it has waited for have used.
 type Usage struct {
@@ -256,22 +267,26 @@ type Usage struct {
 	PeakMemory   int64 // of the largest process, in bytes
 }
 
-// Wait waits for the end of the child and of everything in its process ID namespace.
-func (c *Process) Wait() (Usage, error) {
-	defer c.control.Close()
+// Wait waits for the end of the child and of everything in its process ID namespace. A
+// child that was never told to go ends by this.
+func (p *Program) Wait() (Usage, error) {
+	CloseFd(p.control[0])
+	defer p.process.unmap()
 	var usage unix.Rusage
+	if err := p.reap(&usage); err != nil {
+		return Usage{}, fmt.Errorf("wait4: %w", err)
+	}
+	return Usage{
+		User: time.Duration(usage.Utime.Nano()), System: time.Duration(usage.Stime.Nano()),
+		PeakMemory: usage.Maxrss * 1024,
+	}, nil
+}
+
+func (p *Program) reap(usage *unix.Rusage) error {
 	for {
-		_, err := unix.Wait4(c.pid, nil, unix.WALL, &usage)
-		if errors.Is(err, unix.EINTR) {
-			continue
+		if _, err := unix.Wait4(p.process.pid, nil, unix.WALL, usage); !errors.Is(err, unix.EINTR) {
+			return err
 		}
-		if err != nil {
-			return Usage{}, fmt.Errorf("wait4: %w", err)
-		}
-		return Usage{
-			User: time.Duration(usage.Utime.Nano()), System: time.Duration(usage.Stime.Nano()),
-			PeakMemory: usage.Maxrss * 1024,
-		}, nil
 	}
 }
 
@@ -282,10 +297,9 @@ func (p *Program) Reset() error {
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, nil, &mask); err != nil {
 		return fmt.Errorf("rt_sigprocmask: %w", err)
 	}
-	kept := &mask
-	p.call(unix.SYS_RT_SIGPROCMASK, number(unix.SIG_SETMASK), p.pointer(unsafe.Pointer(kept), kept), argument{}, number(8))
+	p.call(unix.SYS_RT_SIGPROCMASK, number(unix.SIG_SETMASK), pointer(p, &mask), zero(), number(8))
 	if files, ok := limit.Files(); ok {
-		p.call(unix.SYS_PRLIMIT64, argument{}, number(unix.RLIMIT_NOFILE), p.pointer(unsafe.Pointer(&files), &files), argument{})
+		p.call(unix.SYS_PRLIMIT64, zero(), number(unix.RLIMIT_NOFILE), pointer(p, &files), zero())
 	}
 	return nil
 }
@@ -293,8 +307,9 @@ func (p *Program) Reset() error {
 // Describe returns the calls of p by name, a line each, with the step that they belong to.
 func (p *Program) Describe() string {
 	var b strings.Builder
-	for i := range p.calls {
-		fmt.Fprintf(&b, "%s: %s\n", p.steps[p.calls[i].step], p.calls[i].name())
+	for i := range p.count {
+		c := &p.memory.call[i]
+		fmt.Fprintf(&b, "%s: %s\n", p.steps[c.step], c.name())
 	}
 	return b.String()
 }

@@ -3,6 +3,7 @@
 package linux
 
 import (
+	"errors"
 	"syscall"
 	"unsafe"
 
@@ -11,31 +12,43 @@ import (
 
 // A Program is all that the child of a launch does between fork(2) and execve(2): system
 // calls with their arguments, one after another, and nothing else. Everything is decided
-// and laid out before the fork. The child makes the calls and stops at the first that
+// and laid out by the launcher. The child makes the calls and stops at the first that
 // fails, so that nothing is started by half; it needs no memory, no other thread and no
 // second start of this program.
 //
-// The methods add calls; none of them does anything by itself. [Program.Start] forks.
+// [Program.Start] forks the child, which waits. The methods add calls, in memory that both
+// share; none of them does anything by itself. [Program.Go] has the child begin, so that
+// namespaces are made while it is still being worked out what to do in them.
 type Program struct {
-	calls  []call
+	*memory
 	steps  []string // what is being done, for failures and times
 	abouts []string // the paths that calls are for
-	values []uintptr
-
-	text     []byte   // where the strings of calls are put
-	texts    [][]byte // those that are full
-	memory   []any    // what calls point to
-	expected []Identity
+	failed error    // why the program cannot be laid out
 
 	found, other unix.Stat_t                  // what the last calls of fstat(2) found
 	grant        unix.LandlockPathBeneathAttr // of the call that permits a path
 	attributes   map[uint64]argument          // struct mount_attr, each once
 	beneath      argument                     // struct open_how of [Program.Beneath]
 
+	process process
 	control [2]int           // a socket: the launcher's end and the child's
 	report  [maxReport]int64 // a message to the launcher
 	init    supervisor
 }
+
+// A memory is what the launcher and the child share: the calls, what they point to, and
+// what they return. It has fixed places, since the child knows it from the fork on.
+type memory struct {
+	count  int // of calls
+	values int // of values
+	data   int // bytes in use
+
+	call  [1 << 19]call
+	value [1 << 20]uintptr
+	bytes [1 << 25]byte
+}
+
+var errTooMuch = errors.New("the plan takes more system calls than a launch can make")
 
 // A Value is what a call of a program returns once it is made, such as a descriptor.
 type Value struct{ index uint32 }
@@ -83,20 +96,37 @@ func zero() argument { return argument{} }
 
 func (v Value) argument() argument { return argument{uintptr(v.index), true} }
 
-func (p *Program) pointer(at unsafe.Pointer, kept any) argument {
-	p.memory = append(p.memory, kept)
-	return argument{value: uintptr(at)}
+// room returns shared memory for some bytes, at an address that fits everything.
+func (p *Program) room(size int) []byte {
+	size = (size + 7) &^ 7
+	if size > len(p.bytes)-p.data {
+		p.failed = errTooMuch
+		p.data = 0 // nothing is started any more
+		if size > len(p.bytes) {
+			return make([]byte, size)
+		}
+	}
+	p.data += size
+	return p.bytes[p.data-size : p.data]
+}
+
+// pointer returns the address of a copy of what v points to.
+func pointer[T any](p *Program, v *T) argument { return elements(p, unsafe.Slice(v, 1)) }
+
+// elements returns the address of a copy of a slice that is not empty.
+func elements[T any](p *Program, v []T) argument {
+	size := int(unsafe.Sizeof(v[0])) * len(v)
+	room := p.room(size)
+	copy(room, unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), size))
+	return argument{value: uintptr(unsafe.Pointer(&room[0]))}
 }
 
 // string returns the address of a string as C has it.
 func (p *Program) string(s string) argument {
-	if cap(p.text)-len(p.text) < len(s)+1 {
-		p.texts = append(p.texts, p.text)
-		p.text = make([]byte, 0, max(1<<14, len(s)+1))
-	}
-	at := len(p.text)
-	p.text = append(append(p.text, s...), 0)
-	return argument{value: uintptr(unsafe.Pointer(&p.text[at : at+1][0]))}
+	room := p.room(len(s) + 1)
+	copy(room, s)
+	room[len(s)] = 0
+	return argument{value: uintptr(unsafe.Pointer(&room[0]))}
 }
 
 // Step says what the calls that follow are for.
@@ -112,8 +142,13 @@ func (p *Program) Step(name string) {
 func (p *Program) About(path string) { p.abouts = append(p.abouts, path) }
 
 func (p *Program) call(nr uintptr, args ...argument) *call {
-	p.calls = append(p.calls, call{number: nr, step: uint16(len(p.steps) - 1), about: uint32(len(p.abouts))})
-	c := &p.calls[len(p.calls)-1]
+	if p.count == len(p.memory.call) {
+		p.failed = errTooMuch
+		p.count = 0
+	}
+	c := &p.memory.call[p.count]
+	p.count++
+	*c = call{number: nr, step: uint16(len(p.steps) - 1), about: uint32(len(p.abouts))}
 	for i, a := range args {
 		c.args[i] = a.value
 		if a.later {
@@ -125,21 +160,22 @@ func (p *Program) call(nr uintptr, args ...argument) *call {
 
 // value adds a call whose result is used later.
 func (p *Program) value(nr uintptr, args ...argument) Value {
-	p.values = append(p.values, 0)
-	v := Value{uint32(len(p.values) - 1)}
+	if p.values == len(p.memory.value) {
+		p.failed = errTooMuch
+		p.values = 0
+	}
+	v := Value{uint32(p.values)}
+	p.values++
 	p.call(nr, args...).save = v.index + 1
 	return v
 }
 
-// Len returns how many calls the program has.
-func (p *Program) Len() int { return len(p.calls) }
-
 // Close closes a descriptor.
 func (p *Program) Close(fd Value) { p.call(unix.SYS_CLOSE, fd.argument()) }
 
-// Fork has the process stay behind as the init of the command, and a child of it go on
-// with the calls that follow, which end with [Program.Exec].
-func (p *Program) Fork() { p.call(doFork) }
+// StayBehind has the process stay behind as the init of the command, and a child of it go
+// on with the calls that follow, which end with [Program.Exec].
+func (p *Program) StayBehind() { p.call(doFork) }
 
 // Exec starts the command (execve(2)).
 func (p *Program) Exec(path string, args, env []string) {
@@ -151,7 +187,7 @@ func (p *Program) list(all []string) argument {
 	for i, s := range all {
 		at[i] = p.string(s).value
 	}
-	return p.pointer(unsafe.Pointer(&at[0]), at)
+	return elements(p, at)
 }
 
 // perform makes the calls from the one at index from on. It returns only in the init,
@@ -160,27 +196,23 @@ func (p *Program) list(all []string) argument {
 //go:nosplit
 //go:norace
 func (p *Program) perform(from int) (command uintptr, failed int, errno syscall.Errno) {
-	for i := from; i < len(p.calls); i++ {
-		c := &p.calls[i]
-		if i == from || c.step != p.calls[i-1].step {
+	for i := from; i < p.count; i++ {
+		c := &p.memory.call[i]
+		if i == from || c.step != p.memory.call[i-1].step {
 			p.mark(int(c.step))
 		}
 		var a [6]uintptr
 		for n := range a {
 			a[n] = c.args[n]
 			if c.valued&(1<<n) != 0 {
-				a[n] = p.values[a[n]]
+				a[n] = p.memory.value[a[n]]
 			}
 		}
 		var result uintptr
 		errno = 0
 		switch c.number {
-		case doHear:
-			if n, _, err := syscall.RawSyscall6(unix.SYS_READ, uintptr(p.control[1]), uintptr(unsafe.Pointer(&p.report)), 8, 0, 0, 0); err != 0 || n == 0 {
-				errno = syscall.ESRCH // nobody is there any more
-			}
 		case doMatch:
-			if e := &p.expected[a[0]]; p.found.Dev != e.Device || p.found.Ino != e.Inode || p.found.Mode&unix.S_IFMT != e.kind {
+			if p.found.Dev != uint64(a[0]) || p.found.Ino != uint64(a[1]) || p.found.Mode&unix.S_IFMT != uint32(a[2]) {
 				errno = syscall.ESTALE
 			}
 		case doSame:
@@ -210,10 +242,10 @@ func (p *Program) perform(from int) (command uintptr, failed int, errno syscall.
 			return 0, i, errno
 		}
 		if c.save != 0 {
-			p.values[c.save-1] = result
+			p.memory.value[c.save-1] = result
 		}
 	}
-	return 0, len(p.calls), syscall.ENOEXEC // it does not end with an exec
+	return 0, p.count - 1, syscall.ENOEXEC // it does not end with an exec
 }
 
 // mark notes when a step begins.

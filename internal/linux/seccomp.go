@@ -3,9 +3,9 @@
 package linux
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
@@ -82,7 +82,7 @@ const (
 	offsetArguments    = 16
 )
 
-func argumentOf(n uint32) bpf.Instruction {
+func argument32(n uint32) bpf.Instruction {
 	return bpf.LoadAbsolute{Off: offsetArguments + 8*n, Size: 4}
 }
 
@@ -90,21 +90,17 @@ func answer(errno unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(errno)}
 }
 
-// filter returns the program that judges each system call.
-func (s Surroundings) filter() []bpf.Instruction {
-	kill, allow := bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
-	program := []bpf.Instruction{
-		bpf.LoadAbsolute{Off: offsetArchitecture, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: architecture, SkipTrue: 1},
-		kill, // calls of another machine have other numbers
-		bpf.LoadAbsolute{Off: offsetCall, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: firstForeignCall, SkipTrue: 1},
-		kill, // x32, by the same reason
-	}
-	on := func(call uint32, then ...bpf.Instruction) {
-		program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: call, SkipFalse: uint8(len(then))})
-		program = append(program, then...)
-	}
+// A judgement is what the filter does with one call.
+type judgement struct {
+	call uint32
+	then []bpf.Instruction // which end with an answer
+}
+
+// judgements returns what is done with the calls that are not simply allowed.
+func (s Surroundings) judgements() []judgement {
+	allow := bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
+	var all []judgement
+	on := func(call uint32, then ...bpf.Instruction) { all = append(all, judgement{call, then}) }
 	refused := slices.Concat(refusedCalls[:], machineCalls[:])
 	if s.Alone {
 		refused = slices.Concat(refused, refusedAlone[:], machineAlone[:])
@@ -114,7 +110,7 @@ func (s Surroundings) filter() []bpf.Instruction {
 	}
 	if s.Alone {
 		for _, other := range aboutOthers {
-			on(other.call, argumentOf(other.argument), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1}, answer(unix.EPERM), allow)
+			on(other.call, argument32(other.argument), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1}, answer(unix.EPERM), allow)
 		}
 	} else {
 		// The process group is the launcher's, and the shell's that it is part of.
@@ -122,25 +118,60 @@ func (s Surroundings) filter() []bpf.Instruction {
 		on(unix.SYS_IOPRIO_SET, ownGroup(ioprioGroup)...)
 	}
 	if !s.Scoped {
-		on(unix.SYS_KILL, argumentOf(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipFalse: 1}, answer(unix.EPERM), allow)
-		on(unix.SYS_PIDFD_SEND_SIGNAL, argumentOf(3), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: pidfdGroup, SkipFalse: 1}, answer(unix.EPERM), allow)
+		on(unix.SYS_KILL, argument32(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipFalse: 1}, answer(unix.EPERM), allow)
+		on(unix.SYS_PIDFD_SEND_SIGNAL, argument32(3), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: pidfdGroup, SkipFalse: 1}, answer(unix.EPERM), allow)
 	}
 	// What clone3 is asked for lies in memory, where a filter cannot look. C libraries
 	// fall back to clone.
 	on(unix.SYS_CLONE3, answer(unix.ENOSYS))
-	on(unix.SYS_CLONE, argumentOf(0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaceFlags, SkipFalse: 1}, answer(unix.EPERM), allow)
+	on(unix.SYS_CLONE, argument32(0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaceFlags, SkipFalse: 1}, answer(unix.EPERM), allow)
 	// Input for a terminal that comes from a program is read by the shell outside.
-	on(unix.SYS_IOCTL, argumentOf(1),
+	on(unix.SYS_IOCTL, argument32(1),
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 2},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: tiocLinux, SkipTrue: 1},
 		allow, answer(unix.EPERM))
 	families := s.families()
-	check := []bpf.Instruction{argumentOf(0)}
+	check := []bpf.Instruction{argument32(0)}
 	for i, family := range families {
 		check = append(check, bpf.JumpIf{Cond: bpf.JumpEqual, Val: family, SkipTrue: uint8(len(families) - i)})
 	}
 	on(unix.SYS_SOCKET, append(check, answer(unix.EAFNOSUPPORT), allow)...)
-	return append(program, allow)
+	return all
+}
+
+// filter returns the program that judges each system call.
+func (s Surroundings) filter() []bpf.Instruction {
+	kill := bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}
+	program := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offsetArchitecture, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: architecture, SkipTrue: 1},
+		kill, // calls of another machine have other numbers
+		bpf.LoadAbsolute{Off: offsetCall, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: firstForeignCall, SkipTrue: 1},
+		kill, // x32, by the same reason
+	}
+	all := s.judgements()
+	slices.SortFunc(all, func(a, b judgement) int { return cmp.Compare(a.call, b.call) })
+	return append(program, search(all)...)
+}
+
+// search finds the judgement of a call by halves: the kernel runs the filter for every
+// call there is when it is installed, to know those that are always allowed (Linux 5.11).
+func search(all []judgement) []bpf.Instruction {
+	if len(all) > 2 {
+		half := len(all) / 2
+		low := search(all[:half])
+		return slices.Concat([]bpf.Instruction{
+			bpf.JumpIf{Cond: bpf.JumpLessThan, Val: all[half].call, SkipTrue: 1},
+			bpf.Jump{Skip: uint32(len(low))}, // further than a condition can skip
+		}, low, search(all[half:]))
+	}
+	var program []bpf.Instruction
+	for _, j := range all {
+		program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: j.call, SkipFalse: uint8(len(j.then))})
+		program = append(program, j.then...)
+	}
+	return append(program, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
 }
 
 // CallsKnown says that a [Program] can be made for this machine, whose system calls the
@@ -160,9 +191,9 @@ const (
 func ownGroup(which uint32) []bpf.Instruction {
 	allow := bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
 	return []bpf.Instruction{
-		argumentOf(0),
+		argument32(0),
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: which, SkipFalse: 3},
-		argumentOf(1),
+		argument32(1),
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipFalse: 1},
 		answer(unix.EPERM), allow,
 	}
@@ -180,7 +211,10 @@ func (p *Program) RefuseCalls(s Surroundings) error {
 	for i, r := range raw {
 		instructions[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
 	}
-	filter := &unix.SockFprog{Len: uint16(len(instructions)), Filter: &instructions[0]}
-	p.call(unix.SYS_SECCOMP, number(unix.SECCOMP_SET_MODE_FILTER), zero(), p.pointer(unsafe.Pointer(filter), filter))
+	filter := struct { // struct sock_fprog
+		length uint16
+		filter uintptr
+	}{uint16(len(instructions)), elements(p, instructions).value}
+	p.call(unix.SYS_SECCOMP, number(unix.SECCOMP_SET_MODE_FILTER), zero(), pointer(p, &filter))
 	return nil
 }
