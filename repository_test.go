@@ -204,17 +204,7 @@ func shows(t *testing.T, document, text, what string) {
 func TestREADME(t *testing.T) {
 	readme := document(t, "README.md")
 	dir := t.TempDir()
-	mir := filepath.Join(dir, "agent.mir")
-
-	out, errs, status := maelys(t, "compile", "examples/coding-agent.json", "-o", mir)
-	if status != 0 {
-		t.Fatal(errs)
-	}
-	shows(t, readme, strings.ReplaceAll(out, mir, "bin/agent.mir"), "compile")
-	out, _, _ = maelys(t, "inspect", "--text", mir)
-	shows(t, readme, out, "inspect --text")
-
-	out, errs, status = maelys(t, "explain", "examples/go-test-offline.json", "example.com:443")
+	out, errs, status := maelys(t, "explain", "examples/go-test-offline.json", "example.com:443")
 	if status != 0 {
 		t.Fatal(errs)
 	}

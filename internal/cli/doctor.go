@@ -20,9 +20,9 @@ func (a *app) doctorVerb() *cobra.Command {
 capability that a plan can need whether this host can hold it, by which backend, and if
 not, why not and what turns it on. Nothing is changed: namespaces are made for a moment
 to see whether they can be, and no program is started in them. The backends are those of
-run, which is being built.
+run; the mediated network is being built, and held nowhere yet.
 
-The exit status is 0 when the better backend can hold everything.`,
+The exit status is 0 when the better backend can hold everything else.`,
 		Example: "  maelys doctor",
 		Args:    files(0, 0),
 		RunE: a.verb(func([]string) *result {
@@ -55,6 +55,8 @@ type abilityInfo struct {
 	Holds      bool   `json:"holds"`
 	Reason     string `json:"reason,omitempty"`
 	Fix        string `json:"fix,omitempty"`
+
+	building bool
 }
 
 // lacks returns why b cannot hold what it cannot, with the capabilities that lack for
@@ -97,12 +99,15 @@ func diagnose(f host.Facts, paint painter) *result {
 	for _, b := range host.Backends() {
 		list := backendInfo{Name: string(b)}
 		for _, ability := range f.Abilities(b) {
-			list.Capabilities = append(list.Capabilities, abilityInfo{string(ability.Capability), ability.Holds(), ability.Reason, ability.Fix})
+			list.Capabilities = append(list.Capabilities, abilityInfo{string(ability.Capability), ability.Holds(), ability.Reason, ability.Fix, ability.Building()})
 		}
 		info.Backends = append(info.Backends, list)
 	}
 	better := info.Backends[0] // the other may hold some of what it lacks
 	for _, lack := range better.lacks() {
+		if lack.building {
+			continue
+		}
 		r.Diagnostics = append(r.Diagnostics, diagnostic{
 			Code: codeCapability, exit: exitNo, Hint: lack.Fix,
 			Message: fmt.Sprintf("%s cannot hold %s here: %s", better.Name, lack.Capability, lack.Reason),
@@ -130,11 +135,8 @@ func doctorTable(info *doctorInfo, paint painter) string {
 	}
 	field("backend", backend)
 	layer := "none"
-	switch {
-	case info.Landlock > 0:
+	if info.Landlock > 0 {
 		layer = fmt.Sprintf("version %d", info.Landlock)
-	case info.Backend == string(host.Namespaces):
-		layer = "none: namespaces go without this layer"
 	}
 	field("landlock", layer)
 	b.WriteString("\n")

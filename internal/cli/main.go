@@ -116,7 +116,7 @@ func (a *app) command() *cobra.Command {
 		Long:  about + "\n\n" + exits,
 		Example: `  maelys init --for build
   maelys compile maelys.json
-  maelys inspect maelys.mir`,
+  maelys run -p maelys.json -- make`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},

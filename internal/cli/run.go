@@ -126,12 +126,12 @@ func (a *app) run(flags *runFlags, command []string) int {
 		return a.show(failed)
 	}
 	defer file.close()
-	status := exitYes
 	listening := r.listen()
 	if failed = r.prepare(); failed == nil {
 		<-listening
 		failed = r.launch()
 	}
+	var status int
 	if failed != nil {
 		for i := range failed.Diagnostics {
 			if failed.Diagnostics[i].exit == exitNo {
@@ -377,7 +377,7 @@ func (r *running) launchHint(e *warden.LaunchError) string {
 		return "the path was replaced after it was resolved: run it again"
 	}
 	for _, ability := range host.Read().Abilities(r.receipt.Backend) {
-		if !ability.Holds() && ability.Capability != plan.NetworkMediated {
+		if !ability.Holds() && !ability.Building() {
 			return fmt.Sprintf("%s; to have it: %s", ability.Reason, ability.Fix)
 		}
 	}
