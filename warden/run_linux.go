@@ -138,7 +138,8 @@ func (r *Receipt) follow(ctx context.Context, run *linux.Program, c *Command) er
 		for {
 			select {
 			case s := <-c.Signals:
-				if signal, ok := s.(syscall.Signal); ok {
+				// Those of a terminal for processes in the background always go to the group.
+				if signal, ok := s.(syscall.Signal); ok && signal != syscall.SIGTTIN && signal != syscall.SIGTTOU {
 					_ = run.Send(signal) // it may have ended just now
 				}
 			case <-ctx.Done():

@@ -108,8 +108,14 @@ func (s *supervisor) pass(command uintptr) *unix.Timespec {
 			continue
 		}
 		at := now()
+		group, _, _ := syscall.RawSyscall(unix.SYS_GETPGID, command, 0, 0)
+		own, _, _ := syscall.RawSyscall(unix.SYS_GETPGID, 0, 0, 0)
+		came := s.came[signal] >= at-patience
+		if signal == int(unix.SIGTSTP) {
+			came = s.came[signal] != 0 // the launcher may have been stopped before it could pass it on
+		}
 		switch {
-		case s.came[signal] >= at-patience:
+		case came && group == own: // a shell, for one, has a group of its own
 			s.wanted[signal], s.came[signal] = 0, 0
 		case s.wanted[signal] <= at:
 			s.wanted[signal] = 0
