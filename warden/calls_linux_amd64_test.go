@@ -6,4 +6,5 @@ const (
 	userfaultfd    = 323
 	finitModule    = 313
 	openByHandleAt = 304
+	sysSeccomp     = 317
 )

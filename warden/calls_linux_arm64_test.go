@@ -6,4 +6,5 @@ const (
 	userfaultfd    = 282
 	finitModule    = 273
 	openByHandleAt = 265
+	sysSeccomp     = 277
 )

@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 		os.Exit(probe(os.Args[1:]))
 	case "calls":
 		os.Exit(printCalls())
+	case "launcher":
+		os.Exit(launcher(os.Args[1:]))
 	case "talk":
 		os.Exit(talk(os.Args[1]))
 	}

@@ -298,7 +298,13 @@ func (p *Program) Reset() error {
 		return fmt.Errorf("rt_sigprocmask: %w", err)
 	}
 	p.call(unix.SYS_RT_SIGPROCMASK, number(unix.SIG_SETMASK), pointer(p, &mask), zero(), number(8))
-	if files, ok := limit.Files(); ok {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return fmt.Errorf("getrlimit: %w", err)
+	}
+	// The package os has raised the limit as far as it could, if nobody has changed it since.
+	if first, ok := limit.Files(); ok && files.Cur == files.Max {
+		files.Cur = min(first.Cur, files.Max)
 		p.call(unix.SYS_PRLIMIT64, zero(), number(unix.RLIMIT_NOFILE), pointer(p, &files), zero())
 	}
 	return nil
