@@ -37,13 +37,20 @@ func TestMain(m *testing.M) {
 }
 
 // A tried is what the kernel let the probe do with one path.
-type tried struct{ Read, Write bool }
+type tried struct {
+	Read, Write bool
+	Rename      bool // to a name beside it, and back
+	Link        bool // a hard link beside it
+}
+
+// kept returns what the corpus has an answer for.
+func (t tried) kept() tried { return tried{Read: t.Read, Write: t.Write} }
 
 // probe tries to read and to change each path, and prints what could be done.
 func probe(paths []string) int {
 	all := make([]tried, len(paths))
 	for i, path := range paths {
-		all[i] = tried{canRead(path), canWrite(path)}
+		all[i] = tried{canRead(path), canWrite(path), canRename(path), canLink(path)}
 	}
 	if json.NewEncoder(os.Stdout).Encode(all) != nil {
 		return 1
@@ -104,6 +111,16 @@ func canWrite(path string) bool {
 	return os.MkdirAll(filepath.Dir(path), 0o700) == nil && os.WriteFile(path, nil, 0o600) == nil
 }
 
+func canRename(path string) bool {
+	to := path + ".renamed"
+	return os.Rename(path, to) == nil && os.Rename(to, path) == nil
+}
+
+func canLink(path string) bool {
+	to := path + ".linked"
+	return os.Link(path, to) == nil && os.Remove(to) == nil
+}
+
 func available(t *testing.T) {
 	t.Helper()
 	for _, a := range host.Read().Abilities(host.Namespaces) {
@@ -116,8 +133,8 @@ func available(t *testing.T) {
 	}
 }
 
-// with returns a policy with one more rule, for the probe.
-func with(t *testing.T, p *mir.Policy, program string) *mir.Policy {
+// with returns a policy with one more rule, for the probe, and tree confinement or not.
+func with(t *testing.T, p *mir.Policy, program string, tree mir.TreeConfinement) *mir.Policy {
 	t.Helper()
 	path, err := mir.NewPath(mir.RootHost, program)
 	if err != nil {
@@ -125,7 +142,7 @@ func with(t *testing.T, p *mir.Policy, program string) *mir.Policy {
 	}
 	p, err = mir.Build(mir.Spec{
 		Rules: append(p.Rules(), mir.Rule{Access: mir.Read, Path: path, Scope: mir.Exact, Missing: mir.MissingError}),
-		Mode:  p.Mode(), TreeConfinement: p.TreeConfinement(),
+		Mode:  p.Mode(), TreeConfinement: tree,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +151,7 @@ func with(t *testing.T, p *mir.Policy, program string) *mir.Policy {
 }
 
 // confined runs the probe under a plan.
-func confined(t *testing.T, p *plan.Plan, program string, paths []string) []tried {
+func confined(t *testing.T, p *plan.Plan, program string, paths []string, by host.Backend) []tried {
 	t.Helper()
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -142,7 +159,7 @@ func confined(t *testing.T, p *plan.Plan, program string, paths []string) []trie
 	}
 	defer out.Close()
 	receipt, err := warden.Run(t.Context(), p, warden.Command{
-		Path: program, Args: append([]string{"probe"}, paths...), Dir: "/", Stdout: in, Stderr: os.Stderr,
+		Path: program, Args: append([]string{"probe"}, paths...), Dir: "/", Stdout: in, Stderr: os.Stderr, Backend: by,
 	})
 	in.Close()
 	if err != nil || receipt.Status != 0 {
@@ -164,7 +181,7 @@ func TestCorpus(t *testing.T) {
 		t.Fatalf("%d cases (%v), want at least 60", len(cases), err)
 	}
 	program := corpus.CopyOfTests(t, "probe")
-	enforced := 0
+	enforced := map[host.Backend]int{}
 	for _, c := range cases {
 		locked := slices.ContainsFunc(c.Tree, func(n corpus.Node) bool { return n.Kind == "locked" })
 		if len(c.Refused) > 0 || locked && os.Geteuid() == 0 {
@@ -184,37 +201,43 @@ func TestCorpus(t *testing.T) {
 			if c.Temp != "" {
 				h.Temp = corpus.At(root, c.Temp)
 			}
-			p, err := plan.Resolve(with(t, policy, program), h)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var refused *warden.RefusedError
-			if _, err := warden.Run(t.Context(), p, warden.Command{Path: "/none", Args: []string{"none"}, Dir: "/"}); errors.As(err, &refused) {
-				kernel := p.Evaluate("/sys").Permission == mir.PermitReadWrite
-				if slices.ContainsFunc(refused.Unmet, func(u warden.Unmet) bool { return !u.Unenforceable }) || len(refused.Changed) > 0 || len(refused.Reasons) > 0 != kernel {
-					t.Errorf("%v, and only what nothing can hold is refused", err)
+			for _, by := range host.Backends() {
+				tree := mir.Required
+				if by == host.Landlock {
+					tree = mir.Disabled // which it never holds
 				}
-				return
+				p, err := plan.Resolve(with(t, policy, program, tree), h)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = warden.Run(t.Context(), p, warden.Command{Path: "/none", Args: []string{"none"}, Dir: "/", Backend: by})
+				refused, ok := errors.AsType[*warden.RefusedError](err)
+				if ok && by == host.Namespaces {
+					kernel := p.Evaluate("/sys").Permission == mir.PermitReadWrite
+					if slices.ContainsFunc(refused.Unmet, func(u warden.Unmet) bool { return !u.Unenforceable }) || len(refused.Changed) > 0 || len(refused.Reasons) > 0 != kernel {
+						t.Errorf("%v, and only what nothing can hold is refused", err)
+					}
+				}
+				if ok || p.Evaluate(program).Permission == mir.PermitNone { // the policy denies the probe
+					continue
+				}
+				enforce(t, c, root, p, program, by)
+				enforced[by]++
 			}
-			if p.Evaluate(program).Permission == mir.PermitNone {
-				return // the policy denies the probe
-			}
-			enforce(t, c, root, p, program)
-			enforced++
 		})
 	}
-	if enforced < 50 {
-		t.Errorf("only %d cases were enforced", enforced)
+	if enforced[host.Namespaces] < 50 || enforced[host.Landlock] < 5 {
+		t.Errorf("only %v cases were enforced", enforced)
 	}
 }
 
-func enforce(t *testing.T, c corpus.Case, root string, p *plan.Plan, program string) {
+func enforce(t *testing.T, c corpus.Case, root string, p *plan.Plan, program string, by host.Backend) {
 	t.Helper()
 	var paths []string
 	for _, a := range c.Answers {
 		paths = append(paths, corpus.At(root, a.Name))
 	}
-	for i, got := range confined(t, p, program, paths) {
+	for i, got := range confined(t, p, program, paths, by) {
 		at, err := p.Locate(host.Filesystem(), paths[i])
 		if err != nil {
 			t.Fatal(err)
@@ -227,8 +250,8 @@ func enforce(t *testing.T, c corpus.Case, root string, p *plan.Plan, program str
 			Read:  d.Permission != mir.PermitNone && (at.Exists || d.Private && at.Path == plan.PrivateTemp),
 			Write: d.Permission == mir.PermitReadWrite,
 		}
-		if got != want {
-			t.Errorf("%q, which is %q: the kernel says %+v, want %+v", c.Answers[i].Name, at.Path, got, want)
+		if got.kept() != want {
+			t.Errorf("%s: %q, which is %q: the kernel says %+v, want %+v", by, c.Answers[i].Name, at.Path, got, want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"maelys.dev/maelys/internal/linux"
 	"maelys.dev/maelys/mir"
@@ -27,7 +28,11 @@ func onlyLandlock(run *linux.Program, p *plan.Plan, c *Command, files []file, ab
 		if directory {
 			rights = linux.ReadBeneath
 		}
-		if r.Access != mir.Deny { // what is denied as a whole is not granted either
+		granted := p.Evaluate(r.Path).Permission
+		if directory {
+			granted = p.Beneath(r.Path)
+		}
+		if r.Access != mir.Deny && granted != mir.PermitNone { // it may be denied as a whole
 			run.About(r.Path)
 			run.PermitPath(rules, r.Path, identity(r.Identity), rights)
 		}
@@ -45,12 +50,23 @@ func onlyLandlock(run *linux.Program, p *plan.Plan, c *Command, files []file, ab
 }
 
 // unmetByLandlock returns why Landlock alone cannot hold a plan of which it has all
-// capabilities: it can only show what the host has.
+// capabilities: it can only show what the host has, and of a file grant every name.
 func unmetByLandlock(p *plan.Plan) []string {
 	for _, r := range p.Rules() {
 		if r.Private {
 			return []string{fmt.Sprintf("the landlock backend cannot give the command %s of its own, as minimal-runtime and a private temp have it", r.Path)}
 		}
 	}
-	return nil
+	var reasons []string
+	for _, r := range p.Rules() {
+		if r.Access == mir.Deny || r.Identity.Type != 0 {
+			continue
+		}
+		if info, err := os.Lstat(r.Path); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
+				reasons = append(reasons, fmt.Sprintf("the landlock backend would grant %q by its other names too, of which it has %d", r.Path, st.Nlink-1))
+			}
+		}
+	}
+	return reasons
 }

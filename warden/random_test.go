@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"maelys.dev/maelys/host"
@@ -66,24 +68,60 @@ func TestRandomPolicies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := plan.Resolve(with(t, policy, program), plan.Host{Filesystem: host.Filesystem(), Workspace: dir})
-		if err != nil {
+		enforceAll(t, policy, program, dir, paths, mir.Required, host.Namespaces)
+		// By Landlock alone what can only be read, where nothing is denied.
+		for i := range spec.Rules {
+			spec.Rules[i].Access = mir.Read
+		}
+		if policy, err = mir.Build(spec); err != nil {
 			t.Fatal(err)
 		}
-		said := string(policy.Inspect())
-		for i, got := range confined(t, p, program, paths) {
-			_, err := os.Lstat(paths[i])
-			permission := p.Evaluate(paths[i]).Permission
-			want := tried{Read: permission != mir.PermitNone && err == nil, Write: permission == mir.PermitReadWrite}
-			if info, err := os.Stat(filepath.Dir(paths[i])); err == nil && !info.IsDir() {
-				want = tried{} // beneath a file nothing can be
-			}
-			if got != want {
-				t.Fatalf("%s: the kernel says %+v, want %+v\n%s", paths[i], got, want, said)
-			}
-			accesses++
-		}
+		enforceAll(t, policy, program, dir, paths, mir.Disabled, host.Landlock)
+		accesses += 2 * len(paths)
 		enforced++
 	}
 	t.Logf("%d policies, %d paths", enforced, accesses)
+}
+
+// enforceAll compares what the kernel permits on each path with what the evaluator says.
+func enforceAll(t *testing.T, policy *mir.Policy, program, dir string, paths []string, tree mir.TreeConfinement, by host.Backend) {
+	t.Helper()
+	p, err := plan.Resolve(with(t, policy, program, tree), plan.Host{Filesystem: host.Filesystem(), Workspace: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by == host.Landlock && slices.ContainsFunc(p.Requirements(), func(r plan.Requirement) bool { return r.Capability == plan.FSExactDirectory }) {
+		return
+	}
+	rules := p.Rules()
+	for i, got := range confined(t, p, program, paths, by) {
+		_, err := os.Lstat(paths[i])
+		exists := err == nil
+		permission := p.Evaluate(paths[i]).Permission
+		writable := permission == mir.PermitReadWrite
+		want := tried{Read: permission != mir.PermitNone && exists, Write: writable}
+		if info, err := os.Stat(filepath.Dir(paths[i])); err == nil && !info.IsDir() {
+			want = tried{} // beneath a file nothing can be
+		}
+		if got.kept() != want {
+			t.Fatalf("%s: %s: the kernel says %+v, want %+v\n%s", by, paths[i], got, want, policy.Inspect())
+		}
+		// What may be renamed or linked is what may be written, with all that is in it, to
+		// where it may be written. What a rule names may be a mount, which cannot be renamed.
+		named := slices.ContainsFunc(rules, func(r plan.Rule) bool { return r.Path == paths[i] || strings.HasPrefix(r.Path, paths[i]+"/") })
+		info, err := os.Lstat(paths[i])
+		file := err == nil && info.Mode().IsRegular()
+		beside := func(suffix string) bool { return p.Evaluate(paths[i]+suffix).Permission == mir.PermitReadWrite }
+		if got.Rename && !(exists && writable && beside(".renamed")) || !got.Rename && exists && writable && beside(".renamed") && !named {
+			t.Fatalf("%s: %s: renamed: %v\n%s", by, paths[i], got.Rename, policy.Inspect())
+		}
+		if got.Link && !(file && writable && beside(".linked")) || !got.Link && file && writable && beside(".linked") && !named {
+			t.Fatalf("%s: %s: linked: %v\n%s", by, paths[i], got.Link, policy.Inspect())
+		}
+		for _, r := range rules {
+			if got.Rename && strings.HasPrefix(r.Path, paths[i]+"/") && p.Evaluate(r.Path).Permission != mir.PermitReadWrite {
+				t.Fatalf("%s: %s was renamed, and %s in it may not be written\n%s", by, paths[i], r.Path, policy.Inspect())
+			}
+		}
+	}
 }
