@@ -15,11 +15,10 @@ import (
 
 // onlyLandlock lays out a launch without namespaces: the command sees the host's own
 // paths, and can read those that are granted.
-func onlyLandlock(run *linux.Program, p *plan.Plan, c *Command, files []file, abi int) error {
+func onlyLandlock(run *linux.Program, mask linux.Value, p *plan.Plan, c *Command, files []file, abi int) error {
 	direct := p.Mode() == mir.ModeDirect
 	run.Step("handing over descriptors")
 	run.Files(descriptors(files))
-	mask := run.NoMask()
 	run.Step("granting paths")
 	rules := run.Ruleset(abi, direct)
 	for _, r := range p.Rules() {

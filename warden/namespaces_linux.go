@@ -13,7 +13,6 @@ import (
 	"syscall"
 
 	"maelys.dev/maelys/internal/linux"
-	"maelys.dev/maelys/mir"
 	"maelys.dev/maelys/plan"
 )
 
@@ -21,31 +20,24 @@ import (
 const namespaceKinds = linux.NamespaceUser | linux.NamespaceMount | linux.NamespacePID | linux.NamespaceNet |
 	linux.NamespaceIPC | linux.NamespaceUTS | linux.NamespaceCgroup
 
-// namespacesFor returns what the child of a launch is started in.
-func namespacesFor(p *plan.Plan) (linux.Namespaces, error) {
-	in, err := users()
-	in.Kinds = namespaceKinds
-	if p.Mode() == mir.ModeDirect {
-		in.Kinds &^= linux.NamespaceNet
+// beginNamespaces lays out what the child does whatever the plan, while that is being
+// worked out.
+func beginNamespaces(run *linux.Program, kinds uintptr) error {
+	run.Private()
+	if kinds&linux.NamespaceNet != 0 {
+		return run.LoopbackUp()
 	}
-	return in, err
+	return nil
 }
 
 // inNamespaces lays out a launch with everything.
-func inNamespaces(run *linux.Program, p *plan.Plan, c *Command, files []file, abi int) error {
+func inNamespaces(run *linux.Program, mask linux.Value, p *plan.Plan, c *Command, files []file, abi int) error {
 	steps, err := layout(p, entriesOf)
 	if err != nil {
 		return err
 	}
 	run.Step("handing over descriptors")
 	run.Files(descriptors(files))
-	mask := run.NoMask()
-	if p.Mode() != mir.ModeDirect {
-		run.Step("turning on the loopback interface")
-		if err := run.LoopbackUp(); err != nil {
-			return err
-		}
-	}
 	run.Step("making the root")
 	b := builder{run: run, rules: run.Ruleset(abi, true), made: map[string]bool{"/": true}}
 	b.build(steps)
@@ -99,11 +91,11 @@ func users() (linux.Namespaces, error) {
 			return in, fmt.Errorf("finding out the users of this host: %w", err)
 		}
 		for line := range strings.Lines(string(text)) {
-			var first, outside, size uint32
-			if _, err := fmt.Sscan(line, &first, &outside, &size); err != nil {
-				return in, fmt.Errorf("/proc/self/%s: %q: %w", name, line, err)
+			ids := strings.Fields(line) // from, to, how many
+			if len(ids) != 3 {
+				return in, fmt.Errorf("/proc/self/%s: expected three numbers, found %q", name, line)
 			}
-			*lines += fmt.Sprintf("%d %d %d\n", first, first, size)
+			*lines += ids[0] + " " + ids[0] + " " + ids[2] + "\n"
 		}
 	}
 	return in, nil
@@ -150,7 +142,6 @@ type builder struct {
 // build follows the steps of a layout. The root is attached then, and yet to be entered.
 func (b *builder) build(steps []step) {
 	run := b.run
-	run.Private()
 	own := len(steps) == 0 || steps[0].Path != "/" || steps[0].Action != bindMount
 	switch {
 	case !own:

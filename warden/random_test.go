@@ -112,10 +112,12 @@ func enforceAll(t *testing.T, policy *mir.Policy, program, dir string, paths []s
 		info, err := os.Lstat(paths[i])
 		file := err == nil && info.Mode().IsRegular()
 		beside := func(suffix string) bool { return p.Evaluate(paths[i]+suffix).Permission == mir.PermitReadWrite }
-		if got.Rename && !(exists && writable && beside(".renamed")) || !got.Rename && exists && writable && beside(".renamed") && !named {
+		may := exists && writable && beside(".renamed")
+		if got.Rename && !may || !got.Rename && may && !named {
 			t.Fatalf("%s: %s: renamed: %v\n%s", by, paths[i], got.Rename, policy.Inspect())
 		}
-		if got.Link && !(file && writable && beside(".linked")) || !got.Link && file && writable && beside(".linked") && !named {
+		may = file && writable && beside(".linked")
+		if got.Link && !may || !got.Link && may && !named {
 			t.Fatalf("%s: %s: linked: %v\n%s", by, paths[i], got.Link, policy.Inspect())
 		}
 		for _, r := range rules {

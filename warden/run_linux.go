@@ -20,80 +20,180 @@ import (
 	"maelys.dev/maelys/plan"
 )
 
+// A Launch is a child that has been forked into namespaces of its own and waits to be told
+// what to do there. Making namespaces takes as long as resolving a policy, so those who
+// are about to do that can have both at once.
+type Launch struct {
+	receipt *Receipt
+	kinds   uintptr
+	run     *linux.Program
+	mask    linux.Value
+	begun   chan error    // once: why there is no child
+	over    chan struct{} // closed when nobody needs the child any more
+}
+
+// Prepare begins a launch by a backend, of a plan with or without a network of its own.
+// It must be followed by one of Run and Discard.
+func Prepare(backend host.Backend, direct bool) *Launch {
+	if backend == "" {
+		backend = host.Namespaces
+	}
+	l := &Launch{
+		receipt: &Receipt{Backend: backend, Outcome: Refused, Started: time.Now()},
+		begun:   make(chan error, 1), over: make(chan struct{}),
+	}
+	if backend == host.Namespaces {
+		l.kinds = namespaceKinds
+		if direct {
+			l.kinds &^= linux.NamespaceNet
+		}
+	}
+	in, err := l.begin()
+	if err != nil {
+		l.begun <- launchError("preparing the launch", err)
+		return l
+	}
+	go func() {
+		// PR_SET_PDEATHSIG is about the thread that starts the child: it has to stay. It is
+		// not used for anything else afterwards.
+		runtime.LockOSThread()
+		if err := l.run.Start(in); err != nil {
+			l.begun <- launchError("making namespaces", err)
+			return
+		}
+		l.begun <- nil
+		<-l.over
+	}()
+	return l
+}
+
+// begin lays out what the child does whatever the plan.
+func (l *Launch) begin() (in linux.Namespaces, err error) {
+	if l.kinds != 0 {
+		if in, err = users(); err != nil {
+			return in, err
+		}
+	}
+	in.Kinds = l.kinds
+	run, err := linux.NewProgram()
+	if err != nil {
+		return in, err
+	}
+	run.Step("preparing the namespaces")
+	l.mask = run.NoMask()
+	if l.kinds != 0 {
+		err = beginNamespaces(run, l.kinds)
+	}
+	if err != nil {
+		run.Discard()
+		return in, err
+	}
+	run.UntilGo()
+	l.run = run
+	return in, nil
+}
+
+// Discard ends a launch that is not needed.
+func (l *Launch) Discard() {
+	switch err := <-l.begun; {
+	case err == nil:
+		_, _ = l.run.Wait() // a child that is told nothing ends
+	case l.run != nil:
+		l.run.Discard()
+	}
+	close(l.over)
+}
+
 // Run runs a command under a plan and returns when it has ended, with everything that it
 // has started. When ctx is done, all of that is killed, and the error is the cause.
 //
 // The failures are a *[RefusedError], before anything was done, and a *[LaunchError]. The
 // receipt is there in any case, and says how far it came.
 func Run(ctx context.Context, p *plan.Plan, c Command) (*Receipt, error) {
-	receipt := &Receipt{Backend: c.Backend, Outcome: Refused, Started: time.Now()}
-	if receipt.Backend == "" {
-		receipt.Backend = host.Namespaces
-	}
-	err := receipt.run(ctx, p, &c)
-	receipt.Ended = time.Now()
-	return receipt, err
+	return Prepare(c.Backend, p.Mode() == mir.ModeDirect).Run(ctx, p, c)
 }
 
-func (r *Receipt) run(ctx context.Context, p *plan.Plan, c *Command) error {
-	var in linux.Namespaces
-	if r.Backend == host.Namespaces {
-		var err error
-		if in, err = namespacesFor(p); err != nil {
-			return r.failedAt("preparing the launch", err)
-		}
+// Run is the function Run for a launch that was prepared, whose backend it is.
+func (l *Launch) Run(ctx context.Context, p *plan.Plan, c Command) (*Receipt, error) {
+	if direct := p.Mode() == mir.ModeDirect; l.kinds != 0 && direct == (l.kinds&linux.NamespaceNet != 0) {
+		l.Discard()
+		l = Prepare(l.receipt.Backend, direct)
 	}
-	run, err := linux.NewProgram()
-	if err != nil {
-		return r.failedAt("preparing the launch", err)
-	}
-	// Namespaces take as long to make as it takes to decide what happens in them, which
-	// includes whether anything does.
-	decided := make(chan error, 1)
-	go func() { decided <- r.decide(run, p, c) }()
-	// PR_SET_PDEATHSIG is about the thread that starts the child.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	started := run.Start(in)
-	err = <-decided
-	defer runtime.KeepAlive(c) // its files are open until the child has them
-	switch {
-	case started != nil:
-		run.Discard()
-		if err != nil {
-			return err // whatever else there is
-		}
-		return r.failedAt("making namespaces", started)
-	case err == nil:
+	err := l.runs(ctx, p, &c)
+	close(l.over)
+	l.receipt.Ended = time.Now()
+	return l.receipt, err
+}
+
+func (l *Launch) runs(ctx context.Context, p *plan.Plan, c *Command) error {
+	r := l.receipt
+	err := r.refuse(p)
+	if err == nil && l.run != nil {
 		r.Outcome = Failed
-		if err = run.Go(); err != nil {
-			err = r.failedAt("preparing the launch", err)
-			break
-		}
-		err = r.follow(ctx, run, c)
+		err = l.layOut(p, c)
 	}
-	usage, waited := run.Wait()
+	if failed := <-l.begun; failed != nil {
+		if l.run != nil {
+			l.run.Discard()
+		}
+		if err == nil { // else there is more that is wrong
+			err = failed
+		}
+		return err
+	}
+	if err == nil {
+		if err = l.run.Go(); err != nil {
+			err = launchError("preparing the launch", err)
+		}
+	}
+	if err == nil {
+		if c.Begun != nil {
+			c.Begun()
+		}
+		err = r.follow(ctx, l.run, c)
+	}
+	runtime.KeepAlive(c) // its files are open until the child has them
+	usage, waited := l.run.Wait()
 	r.User, r.System, r.PeakMemory = usage.User, usage.System, usage.PeakMemory
 	if err == nil && waited != nil {
 		err = &LaunchError{Step: "waiting for the end", Err: waited}
 	}
 	if err == nil {
-		r.Layers = layers(r.Backend, in.Kinds)
+		r.Layers = layers(r.Backend, l.kinds)
 	}
 	return err
 }
 
-// failedAt says that a launch has failed before the child had anything to do.
-func (r *Receipt) failedAt(step string, err error) error {
-	r.Outcome = Failed
+// layOut has the child's program do what the plan and the command ask for.
+func (l *Launch) layOut(p *plan.Plan, c *Command) error {
+	files, err := c.openFiles()
+	if err != nil {
+		return &LaunchError{Step: "handing over descriptors", Err: err}
+	}
+	abi, err := linux.LandlockABI()
+	switch {
+	case err != nil:
+	case l.receipt.Backend == host.Landlock:
+		err = onlyLandlock(l.run, l.mask, p, c, files, abi)
+	default:
+		err = inNamespaces(l.run, l.mask, p, c, files, abi)
+	}
+	if err != nil {
+		return &LaunchError{Step: "preparing the launch", Err: err}
+	}
+	return nil
+}
+
+// launchError returns a failure of a step as the error that it is.
+func launchError(step string, err error) error {
 	if fork, ok := errors.AsType[*linux.ForkError](err); ok {
 		return &LaunchError{Step: step, Call: fork.Call, Err: fork.Err}
 	}
 	return &LaunchError{Step: step, Err: err}
 }
 
-// decide refuses a plan that cannot be held, and lays out the launch of any other.
-func (r *Receipt) decide(run *linux.Program, p *plan.Plan, c *Command) error {
+// refuse returns why a plan cannot be held, if it cannot.
+func (r *Receipt) refuse(p *plan.Plan) error {
 	abi, missing := linux.LandlockABI()
 	refused := RefusedError{Backend: r.Backend, Changed: p.Changed(host.Filesystem())}
 	for _, requirement := range p.Requirements() {
@@ -110,18 +210,6 @@ func (r *Receipt) decide(run *linux.Program, p *plan.Plan, c *Command) error {
 	}
 	if len(refused.Unmet)+len(refused.Changed)+len(refused.Reasons) > 0 {
 		return &refused
-	}
-	files, err := c.openFiles()
-	if err != nil {
-		return r.failedAt("handing over descriptors", err)
-	}
-	if r.Backend == host.Landlock {
-		err = onlyLandlock(run, p, c, files, abi)
-	} else {
-		err = inNamespaces(run, p, c, files, abi)
-	}
-	if err != nil {
-		return r.failedAt("preparing the launch", err)
 	}
 	return nil
 }
@@ -238,9 +326,12 @@ func kernelFiles(p *plan.Plan) string {
 	}
 	for line := range strings.Lines(string(text)) {
 		before, after, _ := strings.Cut(line, " - ")
-		fields := strings.Fields(before)
 		kind, _, _ := strings.Cut(after, " ")
-		if len(fields) < 5 || !slices.Contains(kernelFilesystems[:], kind) {
+		if !slices.Contains(kernelFilesystems[:], kind) {
+			continue
+		}
+		fields := strings.Fields(before)
+		if len(fields) < 5 {
 			continue
 		}
 		at := fields[4]

@@ -41,6 +41,10 @@ type Command struct {
 	// the process group of both, as those of a terminal do.
 	Signals <-chan os.Signal
 
+	// Begun, if it is not nil, is called when the launch was decided on and the command is
+	// about to be started, which may still fail.
+	Begun func()
+
 	// Stopped, if it is not nil, is called when a signal has stopped the command. A shell's
 	// job stops as a whole when the caller then stops itself.
 	Stopped func(os.Signal)

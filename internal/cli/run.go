@@ -115,6 +115,7 @@ type running struct {
 	dir       string
 	variables map[string]string
 	signals   chan os.Signal
+	launch    *warden.Launch
 	receipt   *warden.Receipt
 }
 
@@ -126,10 +127,12 @@ func (a *app) run(flags *runFlags, command []string) int {
 		return a.show(failed)
 	}
 	defer file.close()
-	listening := r.listen()
-	if failed = r.prepare(); failed == nil {
-		<-listening
-		failed = r.launch()
+	if failed = r.start(); failed == nil {
+		if failed = r.prepare(); failed == nil {
+			failed = r.execute()
+		} else {
+			r.launch.Discard()
+		}
 	}
 	var status int
 	if failed != nil {
@@ -156,24 +159,20 @@ func (a *app) run(flags *runFlags, command []string) int {
 	return status
 }
 
-// listen takes the signals that are meant for the command, until this process ends. For
-// each of them the runtime waits for another thread, which is done beside the rest.
-func (r *running) listen() <-chan struct{} {
-	done := make(chan struct{})
-	r.signals = make(chan os.Signal, 16)
-	go func() {
-		defer close(done)
-		for _, s := range forwarded() {
-			if !signal.Ignored(s) { // as nohup has it
-				signal.Notify(r.signals, s)
-			}
+// listen takes the signals that are meant for the command, until this process ends. The
+// runtime wakes another thread for each of them, so it is done while the child is at work;
+// a signal that comes before ends this process, and the child with it.
+func (r *running) listen() {
+	for _, s := range forwarded() {
+		if !signal.Ignored(s) { // as nohup has it
+			signal.Notify(r.signals, s)
 		}
-	}()
-	return done
+	}
 }
 
-// prepare decides everything that is decided before the launch.
-func (r *running) prepare() *result {
+// start checks the words of the command line, and begins the launch: what is left to be
+// done takes as long as making namespaces. Most policies have a network of their own.
+func (r *running) start() *result {
 	backends := map[string]host.Backend{backendAuto: host.Namespaces, string(host.Namespaces): host.Namespaces, string(host.Landlock): host.Landlock}
 	backend, ok := backends[r.backend]
 	switch {
@@ -184,7 +183,18 @@ func (r *running) prepare() *result {
 	case r.timeout < 0:
 		return usagef("write how long the command may take, such as 90s", "expected a time, found %s", r.timeout)
 	}
+	for _, n := range r.passFds {
+		if n <= 2 {
+			return usagef("0, 1 and 2 are handed over as they are", "expected a descriptor above 2, found %d", n)
+		}
+	}
 	r.receipt.Backend = backend
+	r.launch = warden.Prepare(backend, false)
+	return nil
+}
+
+// prepare decides everything else that is decided before the launch.
+func (r *running) prepare() *result {
 	env, failed := r.environment()
 	if failed != nil {
 		return failed
@@ -221,7 +231,7 @@ func (r *running) prepare() *result {
 			Hint:    "grant minimal-runtime, which has what it takes to start a command",
 		})
 	}
-	r.dir = r.start()
+	r.dir = r.startDirectory()
 	if needs(verified, mir.RootTemp) && !r.named("TMPDIR") {
 		env["TMPDIR"], _ = r.plan.Temp()
 	}
@@ -270,9 +280,9 @@ func (r *running) find() *result {
 	return nil
 }
 
-// start returns the directory that the command starts in: the current one where it is
+// startDirectory returns the directory that the command starts in: the current one where it is
 // part of the workspace, or where there is none.
-func (r *running) start() string {
+func (r *running) startDirectory() string {
 	workspace := r.plan.Workspace()
 	if here, err := os.Getwd(); err == nil {
 		if here, err = filepath.EvalSymlinks(here); err == nil && (workspace == "" || covers(workspace, here)) && r.seen(here) {
@@ -298,8 +308,8 @@ func (r *running) seen(dir string) bool {
 	return false
 }
 
-// launch runs the command. It returns nil when that was started and has ended by itself.
-func (r *running) launch() *result {
+// execute runs the command. It returns nil when that was started and has ended by itself.
+func (r *running) execute() *result {
 	for _, w := range r.in.about(r.plan.Warnings()) {
 		w.Message = "warning: " + w.Message
 		fmt.Fprint(r.app.stderr, w.text(painter{color: colorful(r.app.stderr)}))
@@ -310,14 +320,12 @@ func (r *running) launch() *result {
 	command := warden.Command{
 		Path: r.path, Args: r.args, Env: assignments(r.variables), Dir: r.dir,
 		Stdin: fileOf(r.app.stdin), Stdout: fileOf(r.app.stdout.w), Stderr: fileOf(r.app.stderr),
-		Files: map[int]*os.File{}, Stopped: stopSelf, Backend: r.receipt.Backend,
+		Files: map[int]*os.File{}, Begun: func() { go r.listen() }, Stopped: stopSelf,
 	}
 	for _, n := range r.passFds {
-		if n <= 2 {
-			return usagef("0, 1 and 2 are handed over as they are", "expected a descriptor above 2, found %d", n)
-		}
 		command.Files[n] = os.NewFile(uintptr(n), strconv.Itoa(n))
 	}
+	r.signals = make(chan os.Signal, 16)
 	command.Signals = r.signals
 	ctx := context.Background()
 	if r.timeout > 0 {
@@ -326,7 +334,7 @@ func (r *running) launch() *result {
 		defer cancel()
 	}
 	var err error
-	r.receipt, err = warden.Run(ctx, r.plan, command)
+	r.receipt, err = r.launch.Run(ctx, r.plan, command)
 	if err == nil {
 		return nil
 	}

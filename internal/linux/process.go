@@ -82,8 +82,12 @@ func (p *Program) Discard() {
 	p.process.unmap()
 }
 
-// Start forks the child in new namespaces. It waits there for [Program.Go]; meanwhile calls
-// can be added, by another goroutine too. The kernel kills the child when the calling
+// UntilGo says that the calls so far are made at once, and those that follow after
+// [Program.Go].
+func (p *Program) UntilGo() { p.prologue = p.count }
+
+// Start forks the child in new namespaces. It makes the calls until [Program.UntilGo] and
+// waits for [Program.Go]; meanwhile calls can be added, by another goroutine too. The kernel kills the child when the calling
 // thread ends (PR_SET_PDEATHSIG), to which the caller must be locked. A child that was
 // started must be waited for, with [Program.Wait].
 //
@@ -96,6 +100,12 @@ func (p *Program) Start(in Namespaces) error {
 	}
 	p.process.pid = pid
 	if err := in.apply(pid); err != nil {
+		// A child that has failed meanwhile has said more of it than its absence does.
+		var word [8]byte
+		if n, _, failed := unix.Recvfrom(p.control[0], word[:], unix.MSG_PEEK|unix.MSG_DONTWAIT); failed == nil && n > 0 {
+			CloseFd(p.control[1])
+			return nil
+		}
 		p.Kill()
 		_ = p.reap(nil) // the failure is known
 		return err
@@ -109,7 +119,8 @@ func (p *Program) Go() error {
 	if p.failed != nil {
 		return p.failed
 	}
-	if err := p.Send(0); err != nil {
+	err := p.Send(0)
+	if err != nil && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) { // it has ended, and said why
 		return &ForkError{"send to the child", err}
 	}
 	return nil
@@ -156,12 +167,21 @@ func (p *Program) fork(kinds uintptr) (pid int, errno syscall.Errno) {
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0); errno != 0 {
 		exitGroup(1)
 	}
+	_, failed, errno := p.perform(0, p.prologue)
+	if errno != 0 {
+		p.say(reportFailed, int64(failed), int64(errno), 3)
+		exitGroup(1)
+	}
 	// The maps of users are written meanwhile, and the calls.
 	if n, _, errno := syscall.RawSyscall6(unix.SYS_READ, uintptr(p.control[1]), uintptr(unsafe.Pointer(&p.report)), 8, 0, 0, 0); errno != 0 || n == 0 {
 		exitGroup(1) // the launcher is gone, or needs no child
 	}
-	command, failed, errno := p.perform(0)
-	if errno == 0 {
+	command, failed, errno := p.perform(p.prologue, p.count)
+	switch {
+	case errno != 0:
+	case command == 0: // it does not end with an exec
+		failed, errno = p.count-1, syscall.ENOEXEC
+	default:
 		p.supervise(command)
 	}
 	p.say(reportFailed, int64(failed), int64(errno), 3)

@@ -30,10 +30,12 @@ type Program struct {
 	attributes   map[uint64]argument          // struct mount_attr, each once
 	beneath      argument                     // struct open_how of [Program.Beneath]
 
-	process process
-	control [2]int           // a socket: the launcher's end and the child's
-	report  [maxReport]int64 // a message to the launcher
-	init    supervisor
+	process  process
+	prologue int              // how many calls are made at once
+	forked   bool             // of the child: this is the command's own process, which shares the init's memory
+	control  [2]int           // a socket: the launcher's end and the child's
+	report   [maxReport]int64 // a message to the launcher
+	init     supervisor
 }
 
 // A memory is what the launcher and the child share: the calls, what they point to, and
@@ -190,13 +192,13 @@ func (p *Program) list(all []string) argument {
 	return elements(p, at)
 }
 
-// perform makes the calls from the one at index from on. It returns only in the init,
-// with the process number of the command, or with a failure.
+// perform makes the calls from the one at index from on. It returns when all are made, in
+// the init with the process number of the command, and with a failure.
 //
 //go:nosplit
 //go:norace
-func (p *Program) perform(from int) (command uintptr, failed int, errno syscall.Errno) {
-	for i := from; i < p.count; i++ {
+func (p *Program) perform(from, to int) (command uintptr, failed int, errno syscall.Errno) {
+	for i := from; i < to; i++ {
 		c := &p.memory.call[i]
 		if i == from || c.step != p.memory.call[i-1].step {
 			p.mark(int(c.step))
@@ -225,10 +227,13 @@ func (p *Program) perform(from int) (command uintptr, failed int, errno syscall.
 			p.grant.Allowed_access, p.grant.Parent_fd = uint64(a[1]), int32(a[2])
 			_, _, errno = syscall.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, a[0], unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&p.grant)), 0, 0, 0)
 		case doFork:
-			result, _, errno = syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
-			if errno == 0 && result != 0 {
-				return result, 0, 0
+			// What this process knew of the calls is the child's when it comes back here:
+			// nothing but the answer may be used.
+			pid, failure := vfork()
+			if failure == 0 && pid != 0 {
+				return pid, 0, 0
 			}
+			errno, p.forked = syscall.Errno(failure), true
 		case unix.SYS_EXECVE:
 			p.say(reportStarted, 0, 0, len(p.report))
 			fallthrough
@@ -239,14 +244,22 @@ func (p *Program) perform(from int) (command uintptr, failed int, errno syscall.
 			}
 		}
 		if errno != 0 && errno != c.tolerated {
+			if p.forked { // the frames of the callers are the init's
+				p.say(reportFailed, int64(i), int64(errno), 3)
+				exitGroup(1)
+			}
 			return 0, i, errno
 		}
 		if c.save != 0 {
 			p.memory.value[c.save-1] = result
 		}
 	}
-	return 0, p.count - 1, syscall.ENOEXEC // it does not end with an exec
+	return 0, 0, 0
 }
+
+// vfork makes a process that shares the memory of this one, which waits until the other
+// has started a program or ended (vfork(2)): nothing is copied.
+func vfork() (pid, errno uintptr)
 
 // mark notes when a step begins.
 //
