@@ -101,8 +101,7 @@ func (p *Program) Start(in Namespaces) error {
 	p.process.pid = pid
 	if err := in.apply(pid); err != nil {
 		// A child that has failed meanwhile has said more of it than its absence does.
-		var word [8]byte
-		if n, _, failed := unix.Recvfrom(p.control[0], word[:], unix.MSG_PEEK|unix.MSG_DONTWAIT); failed == nil && n > 0 {
+		if n, failed := p.receive(make([]byte, 8), unix.MSG_PEEK|unix.MSG_DONTWAIT); failed == nil && n > 0 {
 			CloseFd(p.control[1])
 			return nil
 		}
@@ -238,16 +237,12 @@ type Step struct {
 // and the poller of the runtime would wake another one first.
 func (p *Program) Next() (Event, error) {
 	var report [maxReport]int64
-	var n int
-	err := error(unix.EINTR)
-	for errors.Is(err, unix.EINTR) {
-		n, err = unix.Read(p.control[0], unsafe.Slice((*byte)(unsafe.Pointer(&report)), unsafe.Sizeof(report)))
-	}
+	n, err := p.receive(unsafe.Slice((*byte)(unsafe.Pointer(&report)), unsafe.Sizeof(report)), 0)
 	switch {
-	case errors.Is(err, unix.ECONNRESET), err == nil && n == 0:
-		return nil, io.EOF // or it was killed with a signal for it unread
 	case err != nil:
-		return nil, fmt.Errorf("read: %w", err)
+		return nil, fmt.Errorf("recvfrom: %w", err)
+	case n == 0:
+		return nil, io.EOF
 	}
 	switch report[0] {
 	case reportFailed:
@@ -269,6 +264,18 @@ func (p *Program) Next() (Event, error) {
 		return Ended{syscall.WaitStatus(report[1])}, nil
 	}
 	return nil, fmt.Errorf("a message of %d bytes about %d", n, report[0])
+}
+
+// receive reads a message of the child, of no bytes at the end.
+func (p *Program) receive(b []byte, flags int) (n int, err error) {
+	for {
+		n, _, err = unix.Recvfrom(p.control[0], b, flags)
+		// A child that ends with a message for it unread is an error once, before what it
+		// said itself can be read.
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ECONNRESET) {
+			return n, err
+		}
+	}
 }
 
 // Send sends the command a signal by way of its init, which leaves it out when the signal
