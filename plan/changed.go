@@ -12,6 +12,16 @@ import (
 // rules whose paths are there now. Whoever starts a command under p must refuse when
 // there is any, and then hold on to the files themselves, since paths can change again.
 func (p *Plan) Changed(host Filesystem) []*Error {
+	return p.changed(host, true)
+}
+
+// ChangedAround is Changed without the rules' own paths: for those who hold on to the files
+// themselves and compare what they hold.
+func (p *Plan) ChangedAround(host Filesystem) []*Error {
+	return p.changed(host, false)
+}
+
+func (p *Plan) changed(host Filesystem, rules bool) []*Error {
 	var changed Errors
 	add := func(rule int, path string, cause error, format string, args ...any) {
 		changed = append(changed, &Error{Code: CodeChanged, Rule: rule, Path: path, Err: cause, Hint: "resolve the policy again", Message: fmt.Sprintf(format, args...)})
@@ -19,7 +29,7 @@ func (p *Plan) Changed(host Filesystem) []*Error {
 	w := newWalker(host)
 	for i := range p.rules {
 		r := &p.rules[i]
-		if r.Private || i > 0 && p.rules[i-1].Path == r.Path {
+		if !rules || r.Private || i > 0 && p.rules[i-1].Path == r.Path {
 			continue
 		}
 		// No link may have come to be on the way either.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"sort"
 	"strings"
 
 	"maelys.dev/maelys/mir"
@@ -133,9 +134,9 @@ func compareRules(a, b Rule) int {
 
 // rulesAt returns the indices of the rules for a path: from, to.
 func (p *Plan) rulesAt(path string) (from, to int) {
-	from, found := slices.BinarySearchFunc(p.rules, path, func(r Rule, path string) int { return strings.Compare(r.Path, path) })
+	from = sort.Search(len(p.rules), func(i int) bool { return p.rules[i].Path >= path }) // rules are too large to be handed about
 	to = from
-	for found && to < len(p.rules) && p.rules[to].Path == path {
+	for to < len(p.rules) && p.rules[to].Path == path {
 		to++
 	}
 	return from, to

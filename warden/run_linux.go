@@ -195,7 +195,7 @@ func launchError(step string, err error) error {
 // refuse returns why a plan cannot be held, if it cannot.
 func (r *Receipt) refuse(p *plan.Plan) error {
 	abi, missing := linux.LandlockABI()
-	refused := RefusedError{Backend: r.Backend, Changed: p.Changed(host.Filesystem())}
+	refused := RefusedError{Backend: r.Backend, Changed: p.ChangedAround(host.Filesystem())} // the child compares the files that it mounts
 	for _, requirement := range p.Requirements() {
 		ability := r.Backend.Offers(requirement.Capability, abi, missing)
 		if requirement.Unenforceable || !ability.Holds() {

@@ -398,11 +398,21 @@ func TestRefusals(t *testing.T) {
 	if err := errors.Join(os.Mkdir(dir+"/other", 0o755), os.Remove(dir+"/d"), os.Rename(dir+"/other", dir+"/d")); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := b.run(t.Context(), t, "exit 0"); !errors.As(err, &refused) || len(refused.Changed) != 1 {
+	var failed *warden.LaunchError
+	if _, _, err := b.run(t.Context(), t, "exit 0"); !errors.As(err, &failed) || !errors.Is(err, syscall.ESTALE) || failed.Path != dir+"/d" {
 		t.Errorf("a directory that was replaced: %v", err)
 	}
+	if err := os.Symlink("d", dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	b = newBox(t, dir, "write tree workspace:link")
+	if err := errors.Join(os.Remove(dir+"/link"), os.Mkdir(dir+"/link", 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := b.run(t.Context(), t, "exit 0"); !errors.As(err, &refused) || len(refused.Changed) != 1 {
+		t.Errorf("a link that was replaced: %v", err)
+	}
 	b = newBox(t, dir, "write tree workspace:")
-	var failed *warden.LaunchError
 	_, err := warden.Run(t.Context(), b.plan, warden.Command{Path: "/no/such/program", Args: []string{"x"}, Dir: "/"})
 	if !errors.As(err, &failed) || failed.Step != "starting the command" {
 		t.Errorf("a program that is not there: %v", err)

@@ -28,7 +28,7 @@ const (
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	reportBrokenPipes()
 	a := &app{stdin: stdin, stdout: &checkedWriter{w: stdout}, stderr: stderr}
-	root := a.command()
+	root := a.command(args)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(a.stdout)
@@ -108,8 +108,9 @@ type usageError struct{ message, hint string }
 
 func (e *usageError) Error() string { return e.message }
 
-// command returns the whole command line.
-func (a *app) command() *cobra.Command {
+// command returns the command line that args need: all of it, or run alone, since it takes
+// time to make and starting is what run is measured by.
+func (a *app) command(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "maelys",
 		Short: "Runs code that you do not trust",
@@ -148,23 +149,32 @@ func (a *app) command() *cobra.Command {
 		return &usageError{message, fmt.Sprintf("see %s --help", cmd.CommandPath())}
 	})
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON object on standard output")
+	const enforce = "Enforce it:"
+	alone := len(args) > 0 && args[0] == "run"
 	for _, group := range []struct {
 		title string
-		verbs []*cobra.Command
+		verbs []func() *cobra.Command
 	}{
-		{"Write a policy:", []*cobra.Command{a.initVerb(), a.fmtVerb(), a.lintVerb(), a.schemaVerb()}},
-		{"Make it a decision:", []*cobra.Command{a.compileVerb(), a.verifyVerb(), a.digestVerb(), a.inspectVerb()}},
-		{"See what it means here:", []*cobra.Command{a.planVerb(), a.explainVerb(), a.doctorVerb()}},
-		{"Enforce it:", []*cobra.Command{a.runVerb()}},
-		{"Compare decisions:", []*cobra.Command{a.diffVerb(), a.containsVerb(), a.restrictVerb()}},
-		{"This command:", []*cobra.Command{a.versionVerb(), a.completionVerb()}},
+		{"Write a policy:", []func() *cobra.Command{a.initVerb, a.fmtVerb, a.lintVerb, a.schemaVerb}},
+		{"Make it a decision:", []func() *cobra.Command{a.compileVerb, a.verifyVerb, a.digestVerb, a.inspectVerb}},
+		{"See what it means here:", []func() *cobra.Command{a.planVerb, a.explainVerb, a.doctorVerb}},
+		{enforce, []func() *cobra.Command{a.runVerb}},
+		{"Compare decisions:", []func() *cobra.Command{a.diffVerb, a.containsVerb, a.restrictVerb}},
+		{"This command:", []func() *cobra.Command{a.versionVerb, a.completionVerb}},
 	} {
+		if alone && group.title != enforce {
+			continue
+		}
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
-		for _, verb := range group.verbs {
+		for _, makeVerb := range group.verbs {
+			verb := makeVerb()
 			verb.GroupID = group.title
 			verb.DisableFlagsInUseLine = true
 			root.AddCommand(verb)
 		}
+	}
+	if alone {
+		return root
 	}
 	help := a.helpVerb()
 	help.GroupID, help.DisableFlagsInUseLine = "This command:", true

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -204,6 +205,9 @@ func (r *running) prepare() *result {
 		return failed
 	}
 	r.in = in
+	if len(in.data) > 1<<16 {
+		debug.SetGCPercent(-1) // what a policy takes is bounded, and is not needed for long
+	}
 	// Whatever the policy was read from, it is the bytes that are enforced.
 	verified, err := mir.Decode(policy.Bytes())
 	if err != nil {
