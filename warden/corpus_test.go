@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 		os.Exit(probe(os.Args[1:]))
 	case "calls":
 		os.Exit(printCalls())
+	case "attack":
+		os.Exit(attack(os.Args[1:]))
 	case "launcher":
 		os.Exit(launcher(os.Args[1:]))
 	case "talk":
@@ -258,5 +260,7 @@ func enforce(t *testing.T, c corpus.Case, root string, p *plan.Plan, program str
 
 func TestAsOrdinaryUser(t *testing.T) {
 	available(t)
-	corpus.AsOrdinaryUser(t, "TestCorpus/deny-inside-write", "TestCorpus/private-temp")
+	corpus.AsOrdinaryUser(t, "TestCorpus/deny-inside-write", "TestCorpus/private-temp", "TestRandomPolicies", "TestKilledLauncher", "TestMissingCalls",
+		"TestOpenDescriptors", "TestInitIsOutOfReach", "TestSocketsOfTheHost", "TestPrivileges", "TestProcessGroup", "TestTerminal",
+		"TestReopenedDescriptors", "TestIPCOfTheHost", "TestDaemons", "TestZombies")
 }

@@ -337,11 +337,12 @@ func (b *builder) own(s step) linux.Value {
 	switch s.Path {
 	case "/proc":
 		// What changes the kernel by files there belongs to root, whom the command may be.
-		m = b.run.New("proc", plain|linux.NoExecutable|linux.ReadOnly)
+		// The init has the command line of the launcher, which anybody may read who sees it.
+		m = b.run.New("proc", plain|linux.NoExecutable|linux.ReadOnly, [2]string{"hidepid", "ptraceable"})
 	case "/dev/pts":
 		m = b.run.New("devpts", linux.NoSetuid|linux.NoExecutable, [2]string{"ptmxmode", "0666"}, [2]string{"mode", "0620"})
 	case "/dev":
-		m = b.run.New("tmpfs", linux.NoSetuid|linux.NoExecutable, [2]string{"mode", "0755"}, [2]string{"size", "64k"})
+		m = b.run.New("tmpfs", plain|linux.NoExecutable, [2]string{"mode", "0755"}, [2]string{"size", "64k"})
 	default:
 		m = b.run.New("tmpfs", plain, [2]string{"mode", "1777"})
 	}

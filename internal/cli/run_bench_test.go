@@ -4,7 +4,9 @@ package cli_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"maelys.dev/maelys/internal/ratio"
 )
@@ -256,54 +257,63 @@ func BenchmarkRatioAccess(b *testing.B) {
 	}
 }
 
-// BenchmarkRatioHundred has a hundred sandboxes at once, and prints how long the last of
-// them takes to be there against a hundred bwraps, and the memory of one.
+// BenchmarkRatioHundred has a hundred sandboxes at once: how long it takes until all are
+// there, and what the launcher and the init of one take of memory, against bwrap.
 func BenchmarkRatioHundred(b *testing.B) {
 	e := newBench(b)
-	hundred := func(line []string, memory *int) func() {
-		return func() {
-			var all []*exec.Cmd
-			for range 100 {
-				cmd := exec.Command(line[0], append(slices.Clone(line[1:]), "/bin/sh", "-c", "echo ready; read x")...)
-				in, err := cmd.StdinPipe()
-				if err != nil {
-					b.Fatal(err)
-				}
-				defer in.Close()
-				out, err := cmd.StdoutPipe()
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := cmd.Start(); err != nil {
-					b.Fatal(err)
-				}
-				all = append(all, cmd)
-				defer func() {
-					if n, err := out.Read(make([]byte, 6)); err != nil || n != 6 {
-						b.Errorf("it said %d bytes (%v)", n, err)
-					}
-				}()
-			}
-			time.Sleep(100 * time.Millisecond)
-			*memory = 0
-			for _, cmd := range all[:1] {
-				*memory = proportional(b, cmd.Process.Pid)
-			}
-			b.Cleanup(func() {
-				for _, cmd := range all {
-					_ = cmd.Wait() // its input is closed
-				}
-			})
+	var memory []float64
+	hundred := func(line ...string) {
+		all := make([]*shell, 100)
+		for i := range all {
+			all[i] = startShell(b, line)
+		}
+		for _, s := range all {
+			s.ready(b)
+		}
+		memory = append(memory, float64(proportional(b, all[0].cmd.Process.Pid)))
+		for _, s := range all {
+			s.end(b)
 		}
 	}
-	var ours, theirs int
+	const script = "echo ready; read x"
+	run := slices.Concat(e.withPolicy[:len(e.withPolicy)-1], []string{"--runtime-root", "/usr", "--", "/bin/sh", "-c", script})
 	system := []string{"--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64"}
-	bwrap := append(slices.Clone(e.confinement), system...)
-	run := append(slices.Clone(e.withPolicy[:len(e.withPolicy)-1]), "--runtime-root", "/usr", "--")
-	b.N = 1
-	hundred(run, &ours)()
-	hundred(bwrap, &theirs)()
-	ratio.Print(os.Stdout, "launcher-and-init-KiB/bwrap", float64(ours)/float64(theirs), float64(ours))
+	bwrap := slices.Concat(e.confinement[:1], system, e.confinement[1:], []string{"/bin/sh", "-c", script})
+	ratio.Measure(b, "run-100-at-once/bwrap", 1.0, func() { hundred(run...) }, func() { hundred(bwrap...) })
+	ratio.Print(os.Stdout, "memory-KiB-of-launcher-and-init/bwrap", memory[0]/memory[1], memory[0])
+}
+
+// A shell is one that says when it is there, and ends when it is told something.
+type shell struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out io.Reader
+}
+
+func startShell(b *testing.B, line []string) *shell {
+	b.Helper()
+	s := &shell{cmd: exec.Command(line[0], line[1:]...)}
+	var err, failed error
+	s.in, err = s.cmd.StdinPipe()
+	s.out, failed = s.cmd.StdoutPipe()
+	if err := errors.Join(err, failed, s.cmd.Start()); err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+func (s *shell) ready(b *testing.B) {
+	b.Helper()
+	if text, err := io.ReadAll(io.LimitReader(s.out, 6)); err != nil || string(text) != "ready\n" {
+		b.Fatalf("%q said %q (%v)", s.cmd.Args, text, err)
+	}
+}
+
+func (s *shell) end(b *testing.B) {
+	b.Helper()
+	if err := errors.Join(s.in.Close(), s.cmd.Wait()); err == nil { // its input has ended, which it takes for a failure
+		b.Fatalf("%q: it has read something", s.cmd.Args)
+	}
 }
 
 // proportional returns the memory of a process and its children, in KiB, without the command:

@@ -1,0 +1,3 @@
+package warden_test
+
+const processVMReadv = 270
