@@ -154,7 +154,7 @@ func (f Facts) userNamespaces() Ability {
 	case !f.Root && f.UnprivilegedClone == 0:
 		return no("sysctl -w kernel.unprivileged_userns_clone=1", "user namespaces are for root alone by kernel.unprivileged_userns_clone")
 	case !f.Root && f.AppArmorRestriction > 0:
-		return no("sysctl -w kernel.apparmor_restrict_unprivileged_userns=0", "AppArmor leaves programs without a profile no rights in a user namespace")
+		return no(`give maelys an AppArmor profile with "userns," (docs/run.md has one), or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, "AppArmor leaves programs without a profile no rights in a user namespace")
 	case f.Namespaces.User == nil:
 		return no(f.kindFix(err, "mnt"), "mounts in a namespace cannot be changed: %v", f.Namespaces.Mount)
 	}

@@ -182,6 +182,52 @@ ln -s ../src/f build/soft; echo x >build/soft; echo y >src/new; mkdir src/d; ech
 	}
 }
 
+// TestEveryWayToWrite changes a writable tree in all ways that there are.
+func TestEveryWayToWrite(t *testing.T) {
+	available(t)
+	dir := project(t, "a", "b", "a/f=content")
+	b := newBox(t, dir, "write tree workspace:", "write tree temp:")
+	_, said := b.must(t, `set -e
+echo x >a/new; echo y >>a/new; mkdir a/d; mv a/new b/moved; mv a/d b/d; ln b/moved a/hard; ln -s f a/soft; mkfifo a/pipe; truncate -s 100 b/moved
+chmod 700 a/f; touch -d 2001-01-01 a/f; cp -p a/f b/copy; mv a/f /tmp/f; mv /tmp/f a/f; dd if=/dev/zero of=a/f bs=1 seek=3 count=2 conv=notrunc 2>/dev/null
+rm a/soft a/pipe; rmdir b/d; mv -T b c; mv -T c b; echo done`)
+	if said != "done\n" {
+		t.Errorf("it said %s", said)
+	}
+	if text, err := os.ReadFile(dir + "/a/f"); err != nil || string(text) != "con\x00\x00nt" {
+		t.Errorf("a/f holds %q (%v)", text, err)
+	}
+}
+
+// TestDeniedSocket has a command connect to a socket in a tree that it may write.
+func TestDeniedSocket(t *testing.T) {
+	available(t)
+	dir := project(t, "run")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	name := dir + "/run/s"
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: name}), syscall.Listen(fd, 5)); err != nil {
+		t.Fatal(err)
+	}
+	program := corpus.CopyOfTests(t, "attack")
+	for _, tt := range []struct {
+		rule, want string
+	}{
+		{"read exact host:" + program, "connect got"}, // the control
+		{"deny exact workspace:run/s", "connect refused"},
+		{"deny tree workspace:run", "connect refused"},
+	} {
+		b := newBox(t, dir, "write tree workspace:", "read exact host:"+program, tt.rule)
+		_, said := b.must(t, fmt.Sprintf("%s send %d %d %s 2>&1", program, syscall.AF_UNIX, syscall.SOCK_STREAM, name))
+		if !strings.HasPrefix(said, tt.want) {
+			t.Errorf("%s: it said %q, want %q", tt.rule, said, tt.want)
+		}
+	}
+}
+
 // TestNothingOutside tries to reach a file that is not granted by every way around.
 func TestNothingOutside(t *testing.T) {
 	available(t)
