@@ -100,7 +100,7 @@ func perform(what string, calls func(*linux.Program) error) error {
 				err = errors.Join(err, fmt.Errorf("status %d", e.Status))
 			}
 			return err
-		case linux.Started, linux.Stopped, linux.Continued:
+		case linux.Stopped, linux.Continued:
 		case nil:
 			return err
 		}

@@ -48,8 +48,7 @@ func Prepare(backend host.Backend, direct bool) *Launch {
 			l.kinds &^= linux.NamespaceNet
 		}
 	}
-	in, err := l.begin()
-	if err != nil {
+	if err := l.begin(); err != nil {
 		l.begun <- launchError("preparing the launch", err)
 		return l
 	}
@@ -57,27 +56,17 @@ func Prepare(backend host.Backend, direct bool) *Launch {
 		// PR_SET_PDEATHSIG is about the thread that starts the child: it has to stay. It is
 		// not used for anything else afterwards.
 		runtime.LockOSThread()
-		if err := l.run.Start(in); err != nil {
-			l.begun <- launchError("making namespaces", err)
-			return
-		}
-		l.begun <- nil
+		l.begun <- l.fork()
 		<-l.over
 	}()
 	return l
 }
 
 // begin lays out what the child does whatever the plan.
-func (l *Launch) begin() (in linux.Namespaces, err error) {
-	if l.kinds != 0 {
-		if in, err = users(); err != nil {
-			return in, err
-		}
-	}
-	in.Kinds = l.kinds
+func (l *Launch) begin() error {
 	run, err := linux.NewProgram()
 	if err != nil {
-		return in, err
+		return err
 	}
 	run.Step("preparing the namespaces")
 	l.mask = run.NoMask()
@@ -86,11 +75,27 @@ func (l *Launch) begin() (in linux.Namespaces, err error) {
 	}
 	if err != nil {
 		run.Discard()
-		return in, err
+		return err
 	}
 	run.UntilGo()
 	l.run = run
-	return in, nil
+	return nil
+}
+
+// fork makes the child.
+func (l *Launch) fork() error {
+	in := linux.Namespaces{}
+	if l.kinds != 0 {
+		var err error
+		if in, err = users(); err != nil {
+			return launchError("preparing the launch", err)
+		}
+	}
+	in.Kinds = l.kinds
+	if err := l.run.Start(in); err != nil {
+		return launchError("making namespaces", err)
+	}
+	return nil
 }
 
 // Discard ends a launch that is not needed.
@@ -255,8 +260,12 @@ func (r *Receipt) follow(ctx context.Context, run *linux.Program, c *Command) er
 		case linux.Failed:
 			run.Kill()
 			return &LaunchError{Step: e.Step, Path: e.Path, Call: e.Call, Err: e.Err}
-		case linux.Started:
-			r.Steps = nil
+		case linux.Stopped:
+			if c.Stopped != nil {
+				c.Stopped(e.Signal)
+			}
+		case linux.Continued:
+		case linux.Ended:
 			for i, s := range e.Steps {
 				end := s.Began
 				if i+1 < len(e.Steps) {
@@ -264,12 +273,6 @@ func (r *Receipt) follow(ctx context.Context, run *linux.Program, c *Command) er
 				}
 				r.Steps = append(r.Steps, Step{s.Name, end - s.Began})
 			}
-		case linux.Stopped:
-			if c.Stopped != nil {
-				c.Stopped(e.Signal)
-			}
-		case linux.Continued:
-		case linux.Ended:
 			r.Outcome, r.Status = Exited, e.Status.ExitStatus()
 			if e.Status.Signaled() {
 				r.Outcome, r.Status = Signaled, 128+int(e.Status.Signal())

@@ -153,7 +153,8 @@ func (p *Program) collectChildren(command uintptr) {
 		case status&0xff == 0x7f:
 			p.say(reportStopped, int64(status>>8&0xff), 0, 3)
 		default:
-			p.say(reportEnded, int64(status), 0, 3)
+			// With the times of the steps, which the command's process has noted in this memory.
+			p.say(reportEnded, int64(status), 0, len(p.report))
 			exitGroup(0)
 		}
 	}

@@ -217,7 +217,7 @@ func perform(t *testing.T, p *Program, in Namespaces, what string, env ...string
 			t.Fatalf("%+v", e)
 		case Ended:
 			return e.Status
-		case Started, Stopped, Continued:
+		case Stopped, Continued:
 		}
 	}
 }

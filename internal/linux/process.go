@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -191,10 +190,9 @@ func (p *Program) fork(kinds uintptr) (pid int, errno syscall.Errno) {
 // What a message of the child is about.
 const (
 	reportFailed    = iota + 1 // call, errno
-	reportStarted              // and the times of the steps
 	reportStopped              // signal
 	reportContinued            //
-	reportEnded                // wait status
+	reportEnded                // wait status, and the times of the steps
 )
 
 // An Event is what a child reports.
@@ -209,19 +207,18 @@ type (
 		Call string // its name
 		Err  syscall.Errno
 	}
-	// Started says that the command is about to be started. Failed may follow, when that
-	// fails.
-	Started struct{ Steps []Step }
 	// Stopped says that a signal has stopped the command.
 	Stopped struct{ Signal syscall.Signal }
 	// Continued says that the command runs again.
 	Continued struct{}
-	// Ended says how the command ended. It is the last event.
-	Ended struct{ Status syscall.WaitStatus }
+	// Ended says how the command ended, and how it was started. It is the last event.
+	Ended struct {
+		Status syscall.WaitStatus
+		Steps  []Step
+	}
 )
 
 func (Failed) event()    {}
-func (Started) event()   {}
 func (Stopped) event()   {}
 func (Continued) event() {}
 func (Ended) event()     {}
@@ -248,20 +245,18 @@ func (p *Program) Next() (Event, error) {
 	case reportFailed:
 		failed := &p.memory.call[report[1]]
 		return Failed{p.steps[failed.step], p.abouts[failed.about-1], failed.name(), syscall.Errno(report[2])}, nil
-	case reportStarted:
-		var steps []Step
-		for i, name := range p.steps {
-			if at := report[3+i]; at != 0 {
-				steps = append(steps, Step{name, time.Duration(at - p.process.zero)})
-			}
-		}
-		return Started{steps}, nil
 	case reportStopped:
 		return Stopped{syscall.Signal(report[1])}, nil
 	case reportContinued:
 		return Continued{}, nil
 	case reportEnded:
-		return Ended{syscall.WaitStatus(report[1])}, nil
+		ended := Ended{Status: syscall.WaitStatus(report[1])}
+		for i, name := range p.steps {
+			if at := report[3+i]; at != 0 {
+				ended.Steps = append(ended.Steps, Step{name, time.Duration(at - p.process.zero)})
+			}
+		}
+		return ended, nil
 	}
 	return nil, fmt.Errorf("a message of %d bytes about %d", n, report[0])
 }
@@ -335,14 +330,4 @@ func (p *Program) Reset() error {
 		p.call(unix.SYS_PRLIMIT64, zero(), number(unix.RLIMIT_NOFILE), pointer(p, &files), zero())
 	}
 	return nil
-}
-
-// Describe returns the calls of p by name, a line each, with the step that they belong to.
-func (p *Program) Describe() string {
-	var b strings.Builder
-	for i := range p.count {
-		c := &p.memory.call[i]
-		fmt.Fprintf(&b, "%s: %s\n", p.steps[c.step], c.name())
-	}
-	return b.String()
 }

@@ -45,9 +45,9 @@ type memory struct {
 	values int // of values
 	data   int // bytes in use
 
-	call  [1 << 19]call
-	value [1 << 20]uintptr
-	bytes [1 << 25]byte
+	call  [1 << 18]call
+	value [1 << 19]uintptr
+	bytes [1 << 24]byte
 }
 
 var errTooMuch = errors.New("the plan takes more system calls than a launch can make")
@@ -234,9 +234,6 @@ func (p *Program) perform(from, to int) (command uintptr, failed int, errno sysc
 				return pid, 0, 0
 			}
 			errno, p.forked = syscall.Errno(failure), true
-		case unix.SYS_EXECVE:
-			p.say(reportStarted, 0, 0, len(p.report))
-			fallthrough
 		default:
 			result, _, errno = syscall.RawSyscall6(c.number, a[0], a[1], a[2], a[3], a[4], a[5])
 			for c.repeat && errno == 0 {
