@@ -53,11 +53,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{filepath.Dir(maelys), filepath.Dir(filepath.Dir(maelys))} {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	openToAll(t, filepath.Dir(maelys))
 	testscript.Run(t, testscript.Params{
 		Dir:                 scripts,
 		UpdateScripts:       *update,
@@ -87,6 +83,16 @@ func TestScripts(t *testing.T) {
 			"writers":     writersCmd,
 		},
 	})
+}
+
+// openToAll lets everybody into a directory of these tests.
+func openToAll(t *testing.T, dir string) {
+	t.Helper()
+	for _, dir := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // scriptT is the key of the testscript.T of a script.
