@@ -188,6 +188,11 @@ func (r *running) start() *result {
 		if n <= 2 {
 			return usagef("0, 1 and 2 are handed over as they are", "expected a descriptor above 2, found %d", n)
 		}
+		if !inherited(n) { // it may be one that this process has opened for itself
+			return failure(diagnostic{
+				Code: codeLaunch, exit: exitSandbox, Message: fmt.Sprintf("descriptor %d: it is not open", n), Hint: "open it in the shell, as in 5<FILE",
+			})
+		}
 	}
 	r.receipt.Backend = backend
 	r.launch = warden.Prepare(backend, false)
