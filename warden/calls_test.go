@@ -43,6 +43,7 @@ var calls = map[string]struct {
 	"TIOCSTI":            {syscall.SYS_IOCTL, 0, syscall.TIOCSTI, syscall.EPERM},
 	"TIOCSTI in 64 bits": {syscall.SYS_IOCTL, 0, 1<<40 | syscall.TIOCSTI, syscall.EPERM},
 	"TIOCLINUX":          {syscall.SYS_IOCTL, 0, 0x541c, syscall.EPERM},
+	"TIOCSETD":           {syscall.SYS_IOCTL, 0, 0x5423, syscall.EPERM},
 	"AF_VSOCK":           {syscall.SYS_SOCKET, 40, 0xff, syscall.EAFNOSUPPORT},
 	"AF_PACKET":          {syscall.SYS_SOCKET, syscall.AF_PACKET, 0xff, syscall.EAFNOSUPPORT},
 	"AF_ALG":             {syscall.SYS_SOCKET, 38, 0xff, syscall.EAFNOSUPPORT},

@@ -74,6 +74,10 @@ func (s Surroundings) families() []uint32 {
 const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWTIME
 
+// firstUnknownCall is what comes after the calls of Linux 6.18, of which the last is
+// file_setattr(2).
+const firstUnknownCall = 470
+
 // Offsets in struct seccomp_data (seccomp(2)). Of arguments the low half is at the lower
 // address on both machines.
 const (
@@ -125,10 +129,12 @@ func (s Surroundings) judgements() []judgement {
 	// fall back to clone.
 	on(unix.SYS_CLONE3, answer(unix.ENOSYS))
 	on(unix.SYS_CLONE, argument32(0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaceFlags, SkipFalse: 1}, answer(unix.EPERM), allow)
-	// Input for a terminal that comes from a program is read by the shell outside.
+	// Input for a terminal that comes from a program is read by the shell outside, and a
+	// line discipline brings a module of the kernel's along.
 	on(unix.SYS_IOCTL, argument32(1),
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 2},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: tiocLinux, SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 3},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: tiocLinux, SkipTrue: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSETD, SkipTrue: 1},
 		allow, answer(unix.EPERM))
 	families := s.families()
 	check := []bpf.Instruction{argument32(0)}
@@ -149,6 +155,8 @@ func (s Surroundings) filter() []bpf.Instruction {
 		bpf.LoadAbsolute{Off: offsetCall, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: firstForeignCall, SkipTrue: 1},
 		kill, // x32, by the same reason
+		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: firstUnknownCall, SkipTrue: 1},
+		answer(unix.ENOSYS), // nobody knows yet what it reaches
 	}
 	all := s.judgements()
 	slices.SortFunc(all, func(a, b judgement) int { return cmp.Compare(a.call, b.call) })
