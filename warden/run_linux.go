@@ -219,6 +219,10 @@ func (r *Receipt) refuse(p *plan.Plan) error {
 	return nil
 }
 
+// settle is how long a command that was stopped may take to go on before the caller hears
+// of it.
+const settle = 20 * time.Millisecond
+
 // follow reads what the child reports until it has ended.
 func (r *Receipt) follow(ctx context.Context, run *linux.Program, c *Command) error {
 	over, passed := make(chan struct{}), make(chan struct{})
@@ -261,7 +265,8 @@ func (r *Receipt) follow(ctx context.Context, run *linux.Program, c *Command) er
 			run.Kill()
 			return &LaunchError{Step: e.Step, Path: e.Path, Call: e.Call, Err: e.Err}
 		case linux.Stopped:
-			if c.Stopped != nil {
+			// It may run again by now, when this process was stopped too.
+			if c.Stopped != nil && run.Silent(settle) {
 				c.Stopped(e.Signal)
 			}
 		case linux.Continued:

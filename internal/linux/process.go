@@ -261,6 +261,17 @@ func (p *Program) Next() (Event, error) {
 	return nil, fmt.Errorf("a message of %d bytes about %d", n, report[0])
 }
 
+// Silent waits for a while and reports whether the child has reported nothing meanwhile.
+func (p *Program) Silent(while time.Duration) bool {
+	polled := []unix.PollFd{{Fd: int32(p.control[0]), Events: unix.POLLIN}}
+	for end := time.Now().Add(while); ; {
+		n, err := unix.Poll(polled, max(0, int(time.Until(end).Milliseconds())))
+		if err != unix.EINTR { // poll(2) is never restarted, whatever the handler asks for.
+			return err == nil && n == 0
+		}
+	}
+}
+
 // receive reads a message of the child, of no bytes at the end.
 func (p *Program) receive(b []byte, flags int) (n int, err error) {
 	for {
