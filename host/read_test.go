@@ -87,7 +87,7 @@ func perform(what string, calls func(*linux.Program) error) error {
 	}
 	p.Exec("/proc/self/exe", os.Args[:1], os.Environ())
 	runtime.LockOSThread()
-	if err := errors.Join(p.Start(linux.Namespaces{}), p.Go()); err != nil {
+	if err := errors.Join(p.Start(0, nil), p.Go()); err != nil {
 		return err
 	}
 	for {

@@ -226,8 +226,13 @@ func TestNoNamespaces(t *testing.T) {
 			Cloneflags:  syscall.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
 		}
-		if said := limited(t, program, dir, attr, "namespaces="+kind); said != "failed: making namespaces: clone: no space left on device\n" {
-			t.Errorf("no %s namespaces: %s", kind, said)
+		call := "unshare"
+		if kind == "user" || kind == "pid" {
+			call = "clone"
+		}
+		want := "failed: making namespaces: " + call + ": no space left on device\n"
+		if said := limited(t, program, dir, attr, "namespaces="+kind); said != want {
+			t.Errorf("no %s namespaces: %q, want %q", kind, said, want)
 		}
 	}
 }

@@ -20,9 +20,14 @@ import (
 const namespaceKinds = linux.NamespaceUser | linux.NamespaceMount | linux.NamespacePID | linux.NamespaceNet |
 	linux.NamespaceIPC | linux.NamespaceUTS | linux.NamespaceCgroup
 
+// forkedInto are the namespaces that the child is forked into; the others it makes itself.
+const forkedInto = linux.NamespaceUser | linux.NamespacePID
+
 // beginNamespaces lays out what the child does whatever the plan, while that is being
 // worked out.
 func beginNamespaces(run *linux.Program, kinds uintptr) error {
+	run.Unshare(kinds &^ forkedInto)
+	run.Step("preparing the namespaces")
 	run.Private()
 	if kinds&linux.NamespaceNet != 0 {
 		return run.LoopbackUp()
@@ -30,8 +35,9 @@ func beginNamespaces(run *linux.Program, kinds uintptr) error {
 	return nil
 }
 
-// inNamespaces lays out a launch with everything.
-func inNamespaces(run *linux.Program, mask linux.Value, p *plan.Plan, c *Command, files []file, abi int) error {
+// inNamespaces lays out a launch with everything. The child is told to go on with what
+// there is when that is enough to do until the rest is laid out.
+func inNamespaces(run *linux.Program, goOn func() error, mask linux.Value, p *plan.Plan, c *Command, files []file, abi int) error {
 	steps, err := layout(p, entriesOf)
 	if err != nil {
 		return err
@@ -41,6 +47,9 @@ func inNamespaces(run *linux.Program, mask linux.Value, p *plan.Plan, c *Command
 	run.Step("making the root")
 	b := builder{run: run, rules: run.Ruleset(abi, true), made: map[string]bool{"/": true}}
 	b.build(steps)
+	if err := goOn(); err != nil {
+		return err
+	}
 	run.Step("entering the root")
 	run.Enter(b.root)
 	run.Close(b.root)
@@ -79,23 +88,26 @@ func finish(run *linux.Program, c *Command, rules linux.Ruleset, mask linux.Valu
 
 // users maps each user and group to itself: all that there are for root, who may, and
 // the own ones for everybody else.
-func users() (linux.Namespaces, error) {
+func users() (linux.Mapping, error) {
 	if os.Geteuid() != 0 {
 		line := func(id int) string { return fmt.Sprintf("%d %d 1\n", id, id) }
-		return linux.Namespaces{Users: line(os.Geteuid()), Groups: line(os.Getegid())}, nil
+		return linux.Mapping{Users: line(os.Geteuid()), Groups: line(os.Getegid())}, nil
 	}
-	in := linux.Namespaces{KeepGroups: true}
-	for name, lines := range map[string]*string{"uid_map": &in.Users, "gid_map": &in.Groups} {
-		text, err := os.ReadFile("/proc/self/" + name)
+	in := linux.Mapping{KeepGroups: true}
+	for _, file := range []struct {
+		name  string
+		lines *string
+	}{{"/proc/self/uid_map", &in.Users}, {"/proc/self/gid_map", &in.Groups}} {
+		text, err := linux.ReadProc(file.name)
 		if err != nil {
 			return in, fmt.Errorf("finding out the users of this host: %w", err)
 		}
 		for line := range strings.Lines(string(text)) {
 			ids := strings.Fields(line) // from, to, how many
 			if len(ids) != 3 {
-				return in, fmt.Errorf("/proc/self/%s: expected three numbers, found %q", name, line)
+				return in, fmt.Errorf("%s: expected three numbers, found %q", file.name, line)
 			}
-			*lines += ids[0] + " " + ids[0] + " " + ids[2] + "\n"
+			*file.lines += ids[0] + " " + ids[0] + " " + ids[2] + "\n"
 		}
 	}
 	return in, nil

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -28,7 +28,7 @@ type Launch struct {
 	kinds   uintptr
 	run     *linux.Program
 	mask    linux.Value
-	begun   chan error    // once: why there is no child
+	forked  func() error  // waits for the fork, and returns why there is no child
 	over    chan struct{} // closed when nobody needs the child any more
 }
 
@@ -39,8 +39,7 @@ func Prepare(backend host.Backend, direct bool) *Launch {
 		backend = host.Namespaces
 	}
 	l := &Launch{
-		receipt: &Receipt{Backend: backend, Outcome: Refused, Started: time.Now()},
-		begun:   make(chan error, 1), over: make(chan struct{}),
+		receipt: &Receipt{Backend: backend, Outcome: Refused, Started: time.Now()}, over: make(chan struct{}),
 	}
 	if backend == host.Namespaces {
 		l.kinds = namespaceKinds
@@ -49,14 +48,22 @@ func Prepare(backend host.Backend, direct bool) *Launch {
 		}
 	}
 	if err := l.begin(); err != nil {
-		l.begun <- launchError("preparing the launch", err)
+		err = launchError("preparing the launch", err)
+		l.forked = func() error { return err }
 		return l
 	}
+	// PR_SET_PDEATHSIG is about the thread that starts the child: it has to stay. The first
+	// of a process does so. Of others one is not used for anything else afterwards.
+	if linux.OnFirstThread() {
+		err := l.fork()
+		l.forked = func() error { return err }
+		return l
+	}
+	begun := make(chan error, 1)
+	l.forked = sync.OnceValue(func() error { return <-begun })
 	go func() {
-		// PR_SET_PDEATHSIG is about the thread that starts the child: it has to stay. It is
-		// not used for anything else afterwards.
 		runtime.LockOSThread()
-		l.begun <- l.fork()
+		begun <- l.fork()
 		<-l.over
 	}()
 	return l
@@ -68,31 +75,29 @@ func (l *Launch) begin() error {
 	if err != nil {
 		return err
 	}
-	run.Step("preparing the namespaces")
+	step := "preparing the launch"
+	if l.kinds != 0 {
+		step = "making namespaces"
+	}
+	run.Step(step)
 	l.mask = run.NoMask()
 	if l.kinds != 0 {
 		err = beginNamespaces(run, l.kinds)
+	}
+	if err == nil {
+		err = run.Go()
 	}
 	if err != nil {
 		run.Discard()
 		return err
 	}
-	run.UntilGo()
 	l.run = run
 	return nil
 }
 
 // fork makes the child.
 func (l *Launch) fork() error {
-	in := linux.Namespaces{}
-	if l.kinds != 0 {
-		var err error
-		if in, err = users(); err != nil {
-			return launchError("preparing the launch", err)
-		}
-	}
-	in.Kinds = l.kinds
-	if err := l.run.Start(in); err != nil {
+	if err := l.run.Start(l.kinds&forkedInto, users); err != nil {
 		return launchError("making namespaces", err)
 	}
 	return nil
@@ -100,7 +105,7 @@ func (l *Launch) fork() error {
 
 // Discard ends a launch that is not needed.
 func (l *Launch) Discard() {
-	switch err := <-l.begun; {
+	switch err := l.forked(); {
 	case err == nil:
 		_, _ = l.run.Wait() // a child that is told nothing ends
 	case l.run != nil:
@@ -137,25 +142,18 @@ func (l *Launch) runs(ctx context.Context, p *plan.Plan, c *Command) error {
 		r.Outcome = Failed
 		err = l.layOut(p, c)
 	}
-	if failed := <-l.begun; failed != nil {
+	if failed := l.forked(); failed != nil {
 		if l.run != nil {
 			l.run.Discard()
 		}
-		if err == nil { // else there is more that is wrong
-			err = failed
+		if err != nil && r.Outcome == Refused { // which says what to do
+			return err
 		}
-		return err
+		r.Outcome = Failed
+		return failed
 	}
 	if err == nil {
-		if err = l.run.Go(); err != nil {
-			err = launchError("preparing the launch", err)
-		}
-	}
-	if err == nil {
-		if c.Begun != nil {
-			c.Begun()
-		}
-		err = r.follow(ctx, l.run, c)
+		err = l.follow(ctx, c)
 	}
 	runtime.KeepAlive(c) // its files are open until the child has them
 	usage, waited := l.run.Wait()
@@ -181,12 +179,21 @@ func (l *Launch) layOut(p *plan.Plan, c *Command) error {
 	case l.receipt.Backend == host.Landlock:
 		err = onlyLandlock(l.run, l.mask, p, c, files, abi)
 	default:
-		err = inNamespaces(l.run, l.mask, p, c, files, abi)
+		err = inNamespaces(l.run, l.goOn, l.mask, p, c, files, abi)
 	}
 	if err != nil {
-		return &LaunchError{Step: "preparing the launch", Err: err}
+		return launchError("preparing the launch", err)
 	}
 	return nil
+}
+
+// goOn has the child, if there is one, make the calls so far. What it makes belongs to users
+// whom it must know.
+func (l *Launch) goOn() error {
+	if err := l.forked(); err != nil {
+		return err
+	}
+	return l.run.Go()
 }
 
 // launchError returns a failure of a step as the error that it is.
@@ -223,30 +230,27 @@ func (r *Receipt) refuse(p *plan.Plan) error {
 // of it.
 const settle = 20 * time.Millisecond
 
-// follow reads what the child reports until it has ended.
-func (r *Receipt) follow(ctx context.Context, run *linux.Program, c *Command) error {
-	over, passed := make(chan struct{}), make(chan struct{})
-	defer func() {
-		close(over)
-		<-passed // or it might kill another process of the same number
-	}()
-	go func() {
-		defer close(passed)
-		for {
-			select {
-			case s := <-c.Signals:
-				// Those of a terminal for processes in the background always go to the group.
-				if signal, ok := s.(syscall.Signal); ok && signal != syscall.SIGTTIN && signal != syscall.SIGTTOU {
-					_ = run.Send(signal) // it may have ended just now
-				}
-			case <-ctx.Done():
-				run.Kill()
-				return
-			case <-over:
-				return
-			}
+// follow has the command started, and reads what the child reports until it has ended.
+func (l *Launch) follow(ctx context.Context, c *Command) error {
+	r, run := l.receipt, l.run
+	var relayed []syscall.Signal
+	for _, s := range c.Relayed {
+		if signal, ok := s.(syscall.Signal); ok {
+			relayed = append(relayed, signal)
 		}
-	}()
+	}
+	stop, err := run.Relay(relayed)
+	if err == nil {
+		defer stop()
+		err = run.Go()
+	}
+	if err != nil {
+		return launchError("preparing the launch", err)
+	}
+	if c.Signals != nil || ctx.Done() != nil {
+		end := passOn(ctx, run, c)
+		defer end()
+	}
 	for {
 		event, err := run.Next()
 		if err != nil {
@@ -284,6 +288,32 @@ func (r *Receipt) follow(ctx context.Context, run *linux.Program, c *Command) er
 			}
 			return nil
 		}
+	}
+}
+
+// passOn passes signals on, and the end of ctx, until the function that it returns is called.
+func passOn(ctx context.Context, run *linux.Program, c *Command) (end func()) {
+	over, passed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(passed)
+		for {
+			select {
+			case s := <-c.Signals:
+				// Those of a terminal for processes in the background always go to the group.
+				if signal, ok := s.(syscall.Signal); ok && signal != syscall.SIGTTIN && signal != syscall.SIGTTOU {
+					_ = run.Send(signal) // it may have ended just now
+				}
+			case <-ctx.Done():
+				run.Kill()
+				return
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		<-passed // or it might kill another process of the same number
 	}
 }
 
@@ -328,7 +358,7 @@ func kernelFiles(p *plan.Plan) string {
 	if len(writable) == 0 {
 		return ""
 	}
-	text, err := os.ReadFile("/proc/self/mountinfo")
+	text, err := linux.ReadProc("/proc/self/mountinfo")
 	if err != nil {
 		return fmt.Sprintf("the mounts of this host cannot be read: %v", err)
 	}

@@ -41,9 +41,11 @@ type Command struct {
 	// the process group of both, as those of a terminal do.
 	Signals <-chan os.Signal
 
-	// Begun, if it is not nil, is called when the launch was decided on and the command is
-	// about to be started, which may still fail.
-	Begun func()
+	// Relayed are signals of this process that are sent to the command in the same way, from
+	// the launch on and by themselves: without a thread or a goroutine, which take longer to
+	// start than many commands. Package os/signal must not be asked for them meanwhile, and
+	// one command at a time can have them.
+	Relayed []os.Signal
 
 	// Stopped, if it is not nil, is called when a signal has stopped the command. A shell's
 	// job stops as a whole when the caller then stops itself.

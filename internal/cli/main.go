@@ -13,6 +13,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"maelys.dev/maelys/host"
+	"maelys.dev/maelys/warden"
 )
 
 // The exit statuses, which the help text states too.
@@ -26,14 +29,22 @@ const (
 // returns its exit status. It writes nowhere but to stdout, stderr and the files
 // that args name.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	reportBrokenPipes()
 	a := &app{stdin: stdin, stdout: &checkedWriter{w: stdout}, stderr: stderr}
-	root := a.command(args)
+	alone := len(args) > 0 && args[0] == "run"
+	if alone {
+		// Making namespaces takes as long as all that is to be decided, the command line included.
+		// Most policies have a network of their own.
+		a.launch = warden.Prepare(host.Namespaces, false)
+	}
+	root := a.command(alone)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(stderr)
 	err := root.Execute()
+	if a.launch != nil {
+		a.launch.Discard()
+	}
 	status := exitYes
 	if err != nil {
 		if done, ok := errors.AsType[*statusError](err); ok {
@@ -45,7 +56,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		}
 	}
 	if err := a.stdout.err; err != nil {
-		fmt.Fprintf(stderr, "maelys: standard output cannot be written: %v\n", err)
+		a.complain(fmt.Sprintf("maelys: standard output cannot be written: %v\n", err))
 		return exitUsage
 	}
 	return status
@@ -58,6 +69,7 @@ type app struct {
 	stderr    io.Writer
 	json      bool
 	stdinRead bool
+	launch    *warden.Launch // that run has not made use of
 }
 
 // A checkedWriter remembers the first error, so that no verb can overlook it.
@@ -67,12 +79,19 @@ type checkedWriter struct {
 }
 
 func (c *checkedWriter) Write(b []byte) (int, error) {
+	reportBrokenPipes()
 	if c.err != nil {
 		return 0, c.err
 	}
 	n, err := c.w.Write(b)
 	c.err = err
 	return n, err
+}
+
+// complain writes to standard error.
+func (a *app) complain(text string) {
+	reportBrokenPipes()
+	_, _ = io.WriteString(a.stderr, text) // there is nobody left to tell
 }
 
 // A statusError ends the command with a status; everything has been said.
@@ -87,30 +106,44 @@ to MIR, the one binary form of a decision, and the SHA-256 of MIR names the deci
 const exits = `Exit status: 0 yes; 1 no (refused, not canonical, widened); 2 wrong use, or a file
 that cannot be read or written.`
 
-const usage = `Usage:
-  {{if .HasAvailableSubCommands}}{{.CommandPath}} VERB [flags] [ARG…]{{else}}{{.UseLine}}{{end}}{{if .HasExample}}
-
-Examples:
-{{.Example}}{{end}}{{range $group := .Groups}}
-
-{{.Title}}{{range $.Commands}}{{if and (eq .GroupID $group.ID) (or .IsAvailableCommand (eq .Name "help"))}}
-  {{rpad .Name .NamePadding}}  {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
-
-Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
-
-Flags of every verb:
-{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
-`
+// writeUsage writes how a command is used. It is no template of cobra's, for which the linker
+// would keep every method of every type, and each start take as much longer.
+func writeUsage(cmd *cobra.Command) error {
+	var b strings.Builder
+	line := cmd.UseLine()
+	if cmd.HasAvailableSubCommands() {
+		line = cmd.CommandPath() + " VERB [flags] [ARG…]"
+	}
+	fmt.Fprintf(&b, "Usage:\n  %s\n", line)
+	if cmd.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
+	for _, group := range cmd.Groups() {
+		fmt.Fprintf(&b, "\n%s\n", group.Title)
+		for _, verb := range cmd.Commands() {
+			if verb.GroupID == group.ID && (verb.IsAvailableCommand() || verb.Name() == "help") {
+				fmt.Fprintf(&b, "  %-*s  %s\n", verb.NamePadding(), verb.Name(), verb.Short)
+			}
+		}
+	}
+	if cmd.HasAvailableLocalFlags() {
+		fmt.Fprintf(&b, "\nFlags:\n%s\n", strings.TrimRight(cmd.LocalFlags().FlagUsages(), " \n"))
+	}
+	if cmd.HasAvailableInheritedFlags() {
+		fmt.Fprintf(&b, "\nFlags of every verb:\n%s\n", strings.TrimRight(cmd.InheritedFlags().FlagUsages(), " \n"))
+	}
+	_, err := io.WriteString(cmd.OutOrStderr(), b.String())
+	return err
+}
 
 // A usageError is a command line that means nothing, with a hint what would.
 type usageError struct{ message, hint string }
 
 func (e *usageError) Error() string { return e.message }
 
-// command returns the command line that args need: all of it, or run alone, since it takes
-// time to make and starting is what run is measured by.
-func (a *app) command(args []string) *cobra.Command {
+// command returns the command line: all of it, or run alone, since it takes time to make
+// and starting is what run is measured by.
+func (a *app) command(alone bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "maelys",
 		Short: "Runs code that you do not trust",
@@ -136,6 +169,7 @@ func (a *app) command(args []string) *cobra.Command {
 			if a.json {
 				return &usageError{"no verb is given", hintHelp}
 			}
+			reportBrokenPipes()
 			cmd.SetOut(a.stderr)
 			if err := cmd.Help(); err != nil {
 				return err
@@ -143,14 +177,13 @@ func (a *app) command(args []string) *cobra.Command {
 			return &statusError{exitUsage}
 		},
 	}
-	root.SetUsageTemplate(usage)
+	root.SetUsageFunc(writeUsage)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		message, _, _ := strings.Cut(err.Error(), ": strconv.") // Go's words say nothing more
 		return &usageError{message, fmt.Sprintf("see %s --help", cmd.CommandPath())}
 	})
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON object on standard output")
 	const enforce = "Enforce it:"
-	alone := len(args) > 0 && args[0] == "run"
 	for _, group := range []struct {
 		title string
 		verbs []func() *cobra.Command

@@ -129,11 +129,11 @@ func (a *app) show(r *result) int {
 		a.print([]byte(r.text))
 		p := painter{color: colorful(a.stderr)}
 		for _, d := range r.Diagnostics {
-			fmt.Fprint(a.stderr, d.text(p))
+			a.complain(d.text(p))
 		}
 		for _, d := range r.Warnings {
 			d.Message = "warning: " + d.Message
-			fmt.Fprint(a.stderr, d.text(p))
+			a.complain(d.text(p))
 		}
 	}
 	return status

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
@@ -115,8 +114,6 @@ type running struct {
 	args      []string
 	dir       string
 	variables map[string]string
-	signals   chan os.Signal
-	launch    *warden.Launch
 	receipt   *warden.Receipt
 }
 
@@ -128,11 +125,9 @@ func (a *app) run(flags *runFlags, command []string) int {
 		return a.show(failed)
 	}
 	defer file.close()
-	if failed = r.start(); failed == nil {
+	if failed = r.words(); failed == nil {
 		if failed = r.prepare(); failed == nil {
 			failed = r.execute()
-		} else {
-			r.launch.Discard()
 		}
 	}
 	var status int
@@ -148,7 +143,7 @@ func (a *app) run(flags *runFlags, command []string) int {
 		r.hint()
 	}
 	if flags.verbose {
-		fmt.Fprint(a.stderr, r.epilogue())
+		a.complain(r.epilogue())
 	}
 	if flags.receipt == "" {
 		return status
@@ -160,20 +155,8 @@ func (a *app) run(flags *runFlags, command []string) int {
 	return status
 }
 
-// listen takes the signals that are meant for the command, until this process ends. The
-// runtime wakes another thread for each of them, so it is done while the child is at work;
-// a signal that comes before ends this process, and the child with it.
-func (r *running) listen() {
-	for _, s := range forwarded() {
-		if !signal.Ignored(s) { // as nohup has it
-			signal.Notify(r.signals, s)
-		}
-	}
-}
-
-// start checks the words of the command line, and begins the launch: what is left to be
-// done takes as long as making namespaces. Most policies have a network of their own.
-func (r *running) start() *result {
+// words checks the words of the command line.
+func (r *running) words() *result {
 	backends := map[string]host.Backend{backendAuto: host.Namespaces, string(host.Namespaces): host.Namespaces, string(host.Landlock): host.Landlock}
 	backend, ok := backends[r.backend]
 	switch {
@@ -195,7 +178,6 @@ func (r *running) start() *result {
 		}
 	}
 	r.receipt.Backend = backend
-	r.launch = warden.Prepare(backend, false)
 	return nil
 }
 
@@ -321,21 +303,19 @@ func (r *running) seen(dir string) bool {
 func (r *running) execute() *result {
 	for _, w := range r.in.about(r.plan.Warnings()) {
 		w.Message = "warning: " + w.Message
-		fmt.Fprint(r.app.stderr, w.text(painter{color: colorful(r.app.stderr)}))
+		r.app.complain(w.text(painter{color: colorful(r.app.stderr)}))
 	}
 	if r.verbose {
-		fmt.Fprint(r.app.stderr, planTable(r.plan, painter{color: colorful(r.app.stderr)}))
+		r.app.complain(planTable(r.plan, painter{color: colorful(r.app.stderr)}))
 	}
 	command := warden.Command{
 		Path: r.path, Args: r.args, Env: assignments(r.variables), Dir: r.dir,
 		Stdin: fileOf(r.app.stdin), Stdout: fileOf(r.app.stdout.w), Stderr: fileOf(r.app.stderr),
-		Files: map[int]*os.File{}, Begun: func() { go r.listen() }, Stopped: stopSelf,
+		Files: map[int]*os.File{}, Relayed: forwarded(), Stopped: stopSelf,
 	}
 	for _, n := range r.passFds {
 		command.Files[n] = os.NewFile(uintptr(n), strconv.Itoa(n))
 	}
-	r.signals = make(chan os.Signal, 16)
-	command.Signals = r.signals
 	ctx := context.Background()
 	if r.timeout > 0 {
 		var cancel context.CancelFunc
@@ -343,7 +323,13 @@ func (r *running) execute() *result {
 		defer cancel()
 	}
 	var err error
-	r.receipt, err = r.launch.Run(ctx, r.plan, command)
+	launch := r.app.launch
+	r.app.launch = nil
+	if r.receipt.Backend != host.Namespaces {
+		launch.Discard()
+		launch = warden.Prepare(r.receipt.Backend, false)
+	}
+	r.receipt, err = launch.Run(ctx, r.plan, command)
 	if err == nil {
 		return nil
 	}
@@ -439,8 +425,8 @@ func (r *running) hint() {
 	if r.receipt.Status == 0 || r.app.json || !colorful(r.app.stderr) {
 		return
 	}
-	fmt.Fprintf(r.app.stderr, "maelys: exit status %d; whether a path is granted says: maelys explain -w %s %s PATH\n",
-		r.receipt.Status, quoted(r.plan.Workspace()), quoted(r.policy))
+	r.app.complain(fmt.Sprintf("maelys: exit status %d; whether a path is granted says: maelys explain -w %s %s PATH\n",
+		r.receipt.Status, quoted(r.plan.Workspace()), quoted(r.policy)))
 }
 
 // quoted returns a word as a shell takes it.

@@ -77,7 +77,7 @@ func (p *Program) Files(files []File) {
 	duplicate := func(fd argument) Value {
 		return p.value(unix.SYS_FCNTL, fd, number(unix.F_DUPFD_CLOEXEC), number(control+1))
 	}
-	talk := duplicate(number(p.control[1]))
+	talk := duplicate(number(p.process.ends[1]))
 	kept := make([]bool, highest+1)
 	var all []Value
 	for _, f := range files {

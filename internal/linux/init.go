@@ -35,9 +35,9 @@ const patience = 20e6 // ns
 //
 //go:nosplit
 //go:norace
-func (p *Program) supervise(command uintptr) {
-	s := &p.init
-	control := uintptr(p.control[1])
+func (m *memory) supervise(command uintptr) {
+	s := &m.init
+	control := uintptr(m.control)
 	// The command has what it needs; kept open here, a pipe would not end when it is closed there.
 	if control > 0 {
 		_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 0, control-1, 0)
@@ -51,7 +51,7 @@ func (p *Program) supervise(command uintptr) {
 	s.polled[0] = unix.PollFd{Fd: int32(control), Events: unix.POLLIN}
 	s.polled[1] = unix.PollFd{Fd: int32(signals), Events: unix.POLLIN}
 	for {
-		p.collectChildren(command)
+		m.collectChildren(command)
 		wait := s.pass(command)
 		_, _, _ = syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&s.polled)), 2, uintptr(unsafe.Pointer(wait)), 0, 8, 0)
 		if s.polled[1].Revents != 0 {
@@ -136,8 +136,8 @@ func (s *supervisor) pass(command uintptr) *unix.Timespec {
 //
 //go:nosplit
 //go:norace
-func (p *Program) collectChildren(command uintptr) {
-	s := &p.init
+func (m *memory) collectChildren(command uintptr) {
+	s := &m.init
 	for {
 		pid, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&s.status)), unix.WNOHANG|unix.WUNTRACED|unix.WCONTINUED|unix.WALL, 0, 0, 0)
 		if errno != 0 || pid == 0 {
@@ -149,12 +149,12 @@ func (p *Program) collectChildren(command uintptr) {
 		status := uint32(s.status)
 		switch {
 		case status == 0xffff:
-			p.say(reportContinued, 0, 0, 3)
+			m.say(reportContinued, 0, 0, 3)
 		case status&0xff == 0x7f:
-			p.say(reportStopped, int64(status>>8&0xff), 0, 3)
+			m.say(reportStopped, int64(status>>8&0xff), 0, 3)
 		default:
 			// With the times of the steps, which the command's process has noted in this memory.
-			p.say(reportEnded, int64(status), 0, len(p.report))
+			m.say(reportEnded, int64(status), 0, len(m.report))
 			exitGroup(0)
 		}
 	}

@@ -71,6 +71,8 @@ func (c *call) name() string {
 		return "umask"
 	case unix.SYS_UMOUNT2:
 		return "umount2"
+	case unix.SYS_UNSHARE:
+		return "unshare"
 	case doMatch:
 		return "comparing it with what was resolved"
 	case doSame:

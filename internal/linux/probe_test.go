@@ -189,7 +189,7 @@ func confined() {
 
 // perform runs a program that ends with this test as a child that does one thing, and
 // returns its status.
-func perform(t *testing.T, p *Program, in Namespaces, what string, env ...string) syscall.WaitStatus {
+func perform(t *testing.T, p *Program, what string, env ...string) syscall.WaitStatus {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -199,7 +199,7 @@ func perform(t *testing.T, p *Program, in Namespaces, what string, env ...string
 	p.Exec(exe, []string{exe}, append(os.Environ(), append(env, child+"="+what)...))
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := errors.Join(p.Start(in), p.Go()); err != nil {
+	if err := errors.Join(p.Start(0, nil), p.Go()); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
@@ -260,7 +260,7 @@ func TestConfine(t *testing.T) {
 	}
 	p.StayBehind()
 	p.Restrict(rules)
-	if got := perform(t, p, Namespaces{}, "confined", "MAELYS_PROBE_DIR="+dir); got != 0 {
+	if got := perform(t, p, "confined", "MAELYS_PROBE_DIR="+dir); got != 0 {
 		t.Errorf("the child ended with %d", got.ExitStatus())
 	}
 }

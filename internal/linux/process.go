@@ -3,9 +3,11 @@
 package linux
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"syscall"
 	"time"
@@ -31,14 +33,13 @@ type process struct {
 	pid    int
 	zero   int64  // the monotonic time of the fork
 	mapped []byte // the memory of the program
+	ends   [2]int // a socket, as it is numbered here: the launcher's end and the child's
 }
 
 func (c *process) unmap() { _ = unix.Munmap(c.mapped) } // it was mapped
 
-// Namespaces are what a child is started in.
-type Namespaces struct {
-	Kinds uintptr // of namespaces, 0 for none; the others are made beneath a user namespace
-
+// A Mapping says which users and groups there are in a user namespace.
+type Mapping struct {
 	// Users and Groups are the lines of uid_map and gid_map (user_namespaces(7)).
 	Users, Groups string
 	// KeepGroups says that setgroups(2) stays permitted, which takes a right.
@@ -64,10 +65,11 @@ func NewProgram() (*Program, error) {
 		return nil, &ForkError{"mmap", err}
 	}
 	p.memory, p.process.mapped = (*memory)(unsafe.Pointer(&mapped[0])), mapped
-	if p.control, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0); err != nil {
+	if p.process.ends, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0); err != nil {
 		p.process.unmap()
 		return nil, &ForkError{"socketpair", err}
 	}
+	p.launcher, p.control = p.process.ends[0], p.process.ends[1]
 	return p, nil
 }
 
@@ -76,48 +78,61 @@ func CloseFd(fd int) { _ = unix.Close(fd) }
 
 // Discard lets go of a program that was not started.
 func (p *Program) Discard() {
-	CloseFd(p.control[0])
-	CloseFd(p.control[1])
+	CloseFd(p.process.ends[0])
+	CloseFd(p.process.ends[1])
 	p.process.unmap()
 }
 
-// UntilGo says that the calls so far are made at once, and those that follow after
-// [Program.Go].
-func (p *Program) UntilGo() { p.prologue = p.count }
+// OnFirstThread reports whether the caller runs on the first thread of this process, which
+// the runtime of Go keeps until the process ends, also when a goroutine ends there that was
+// locked to it.
+func OnFirstThread() bool { return unix.Gettid() == unix.Getpid() }
 
-// Start forks the child in new namespaces. It makes the calls until [Program.UntilGo] and
-// waits for [Program.Go]; meanwhile calls can be added, by another goroutine too. The kernel kills the child when the calling
-// thread ends (PR_SET_PDEATHSIG), to which the caller must be locked. A child that was
+// Start forks the child, into new namespaces of some kinds or, with 0, none. With a user
+// namespace mapping, which is called meanwhile, says who is there. The child makes the
+// calls that [Program.Go] permits, from now on or before; meanwhile calls can be added, by another goroutine too. The kernel kills the child when the calling
+// thread ends (PR_SET_PDEATHSIG): the caller must be locked to it, or [OnFirstThread]. A child that was
 // started must be waited for, with [Program.Wait].
 //
-// The failure is a *[ForkError]; then there is no child, and the program is to be discarded.
-func (p *Program) Start(in Namespaces) error {
+// The failure is a *[ForkError] or that of mapping; then there is no child, and the program
+// is to be discarded.
+func (p *Program) Start(kinds uintptr, mapping func() (Mapping, error)) error {
 	p.process.zero = now()
-	pid, errno := p.fork(in.Kinds)
+	pid, errno := p.fork(kinds)
 	if errno != 0 {
 		return &ForkError{"clone", errno}
 	}
 	p.process.pid = pid
-	if err := in.apply(pid); err != nil {
+	var err error
+	if kinds&NamespaceUser != 0 {
+		var m Mapping
+		if m, err = mapping(); err == nil {
+			err = m.apply(pid)
+		}
+	}
+	if err != nil {
 		// A child that has failed meanwhile has said more of it than its absence does.
 		if n, failed := p.receive(make([]byte, 8), unix.MSG_PEEK|unix.MSG_DONTWAIT); failed == nil && n > 0 {
-			CloseFd(p.control[1])
+			CloseFd(p.process.ends[1])
 			return nil
 		}
 		p.Kill()
 		_ = p.reap(nil) // the failure is known
 		return err
 	}
-	CloseFd(p.control[1])
+	CloseFd(p.process.ends[1])
 	return nil
 }
 
-// Go has the child make the calls of p, to which none can be added any more.
+// Go has the child make the calls so far. More can be added, for another Go, until the
+// command is started by the last of them.
 func (p *Program) Go() error {
 	if p.failed != nil {
 		return p.failed
 	}
-	err := p.Send(0)
+	var message [8]byte
+	binary.NativeEndian.PutUint64(message[:], uint64(p.count))
+	err := p.send(message)
 	if err != nil && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) { // it has ended, and said why
 		return &ForkError{"send to the child", err}
 	}
@@ -125,13 +140,10 @@ func (p *Program) Go() error {
 }
 
 // apply writes the maps of users and groups of a child.
-func (in *Namespaces) apply(pid int) error {
-	if in.Kinds == 0 {
-		return nil
-	}
+func (m *Mapping) apply(pid int) error {
 	dir := "/proc/" + strconv.Itoa(pid)
-	files := [][2]string{{"/setgroups", "deny"}, {"/uid_map", in.Users}, {"/gid_map", in.Groups}}
-	if in.KeepGroups {
+	files := [][2]string{{"/setgroups", "deny"}, {"/uid_map", m.Users}, {"/gid_map", m.Groups}}
+	if m.KeepGroups {
 		files = files[1:]
 	}
 	for _, f := range files {
@@ -148,43 +160,60 @@ func (in *Namespaces) apply(pid int) error {
 	return nil
 }
 
-// fork makes the child. Beyond runtimeBeforeFork the child must neither allocate nor grow
-// its stack: all that it calls is nosplit.
+// arena is the size of the regions that the heap of Go grows by, at multiples of it.
+const arena = 64 << 20
+
+// fork makes the child.
 //
 //go:noinline
 //go:norace
 func (p *Program) fork(kinds uintptr) (pid int, errno syscall.Errno) {
+	m := p.memory
+	top := unsafe.Pointer(&m.stack[len(m.stack)-64]) // beneath room for what the caller keeps of a call
+	begin := reflect.ValueOf((*memory).begin).Pointer()
+	// The child has no use for the heap. Shared with it, each page would have to be copied
+	// once it is written to here, which takes longer than all else in a launch; and what is
+	// not there cannot be read in the init. A failure costs only that.
+	heap := uintptr(unsafe.Pointer(p)) &^ (arena - 1)
 	runtimeBeforeFork()
-	result, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, kinds|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
-	if errno != 0 || result != 0 {
-		runtimeAfterFork()
-		return int(result), errno
-	}
+	_, _, _ = syscall.RawSyscall(unix.SYS_MADVISE, heap, arena, unix.MADV_DONTFORK)
+	result, failure := clone(kinds|uintptr(unix.SIGCHLD), uintptr(top), uintptr(unsafe.Pointer(m)), begin)
+	_, _, _ = syscall.RawSyscall(unix.SYS_MADVISE, heap, arena, unix.MADV_DOFORK)
+	runtimeAfterFork()
+	return int(result), syscall.Errno(failure)
+}
+
+// clone makes a process (clone(2)) that calls begin with m, on a stack of its own.
+//
+//go:noescape
+func clone(flags, stack, m, begin uintptr) (pid, errno uintptr)
+
+// begin is all that the child does. It must neither allocate nor grow its stack, nor ask
+// which goroutine it is: all that it calls is nosplit.
+//
+//go:nosplit
+//go:norace
+func (m *memory) begin() {
 	// Nobody's descriptor but the launcher's own may keep the socket open.
-	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE, uintptr(p.control[0]), 0, 0)
+	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE, uintptr(m.launcher), 0, 0)
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0); errno != 0 {
 		exitGroup(1)
 	}
-	_, failed, errno := p.perform(0, p.prologue)
-	if errno != 0 {
-		p.say(reportFailed, int64(failed), int64(errno), 3)
-		exitGroup(1)
+	for done := 0; ; {
+		// The maps of users are written meanwhile, and further calls.
+		if n, _, errno := syscall.RawSyscall6(unix.SYS_READ, uintptr(m.control), uintptr(unsafe.Pointer(&m.limit)), 8, 0, 0, 0); errno != 0 || n == 0 {
+			exitGroup(1) // the launcher is gone, or needs no child
+		}
+		command, failed, errno := m.perform(done, m.limit)
+		if errno != 0 {
+			m.say(reportFailed, int64(failed), int64(errno), 3)
+			exitGroup(1)
+		}
+		if command != 0 {
+			m.supervise(command)
+		}
+		done = m.limit
 	}
-	// The maps of users are written meanwhile, and the calls.
-	if n, _, errno := syscall.RawSyscall6(unix.SYS_READ, uintptr(p.control[1]), uintptr(unsafe.Pointer(&p.report)), 8, 0, 0, 0); errno != 0 || n == 0 {
-		exitGroup(1) // the launcher is gone, or needs no child
-	}
-	command, failed, errno := p.perform(p.prologue, p.count)
-	switch {
-	case errno != 0:
-	case command == 0: // it does not end with an exec
-		failed, errno = p.count-1, syscall.ENOEXEC
-	default:
-		p.supervise(command)
-	}
-	p.say(reportFailed, int64(failed), int64(errno), 3)
-	exitGroup(1)
-	return 0, 0
 }
 
 // What a message of the child is about.
@@ -263,7 +292,7 @@ func (p *Program) Next() (Event, error) {
 
 // Silent waits for a while and reports whether the child has reported nothing meanwhile.
 func (p *Program) Silent(while time.Duration) bool {
-	polled := []unix.PollFd{{Fd: int32(p.control[0]), Events: unix.POLLIN}}
+	polled := []unix.PollFd{{Fd: int32(p.process.ends[0]), Events: unix.POLLIN}}
 	for end := time.Now().Add(while); ; {
 		n, err := unix.Poll(polled, max(0, int(time.Until(end).Milliseconds())))
 		if err != unix.EINTR { // poll(2) is never restarted, whatever the handler asks for.
@@ -275,7 +304,7 @@ func (p *Program) Silent(while time.Duration) bool {
 // receive reads a message of the child, of no bytes at the end.
 func (p *Program) receive(b []byte, flags int) (n int, err error) {
 	for {
-		n, _, err = unix.Recvfrom(p.control[0], b, flags)
+		n, _, err = unix.Recvfrom(p.process.ends[0], b, flags)
 		// A child that ends with a message for it unread is an error once, before what it
 		// said itself can be read.
 		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ECONNRESET) {
@@ -286,9 +315,10 @@ func (p *Program) receive(b []byte, flags int) (n int, err error) {
 
 // Send sends the command a signal by way of its init, which leaves it out when the signal
 // reached the init too: then it went to the whole process group, which the command is in.
-func (p *Program) Send(signal syscall.Signal) error {
-	message := [8]byte{byte(signal)}
-	return unix.Sendto(p.control[0], message[:], unix.MSG_NOSIGNAL, nil)
+func (p *Program) Send(signal syscall.Signal) error { return p.send([8]byte{byte(signal)}) }
+
+func (p *Program) send(message [8]byte) error {
+	return unix.Sendto(p.process.ends[0], message[:], unix.MSG_NOSIGNAL, nil)
 }
 
 // Kill ends the child, and with it everything in its process ID namespace.
@@ -303,8 +333,8 @@ type Usage struct {
 // Wait waits for the end of the child and of everything in its process ID namespace. A
 // child that was never told to go ends by this.
 func (p *Program) Wait() (Usage, error) {
-	CloseFd(p.control[0])
-	defer p.process.unmap()
+	CloseFd(p.process.ends[0])
+	p.process.unmap() // the child has it too
 	var usage unix.Rusage
 	if err := p.reap(&usage); err != nil {
 		return Usage{}, fmt.Errorf("wait4: %w", err)

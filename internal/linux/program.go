@@ -16,34 +16,38 @@ import (
 // fails, so that nothing is started by half; it needs no memory, no other thread and no
 // second start of this program.
 //
-// [Program.Start] forks the child, which waits. The methods add calls, in memory that both
-// share; none of them does anything by itself. [Program.Go] has the child begin, so that
-// namespaces are made while it is still being worked out what to do in them.
+// [Program.Start] forks the child. The methods add calls, in memory that both share; none of
+// them does anything by itself. [Program.Go] has the child go on, so that namespaces are made
+// while it is still being worked out what to do in them.
 type Program struct {
 	*memory
 	steps  []string // what is being done, for failures and times
 	abouts []string // the paths that calls are for
 	failed error    // why the program cannot be laid out
 
-	found, other unix.Stat_t                  // what the last calls of fstat(2) found
-	grant        unix.LandlockPathBeneathAttr // of the call that permits a path
-	attributes   map[uint64]argument          // struct mount_attr, each once
-	beneath      argument                     // struct open_how of [Program.Beneath]
+	attributes map[uint64]argument // struct mount_attr, each once
+	beneath    argument            // struct open_how of [Program.Beneath]
 
-	process  process
-	prologue int              // how many calls are made at once
-	forked   bool             // of the child: this is the command's own process, which shares the init's memory
-	control  [2]int           // a socket: the launcher's end and the child's
-	report   [maxReport]int64 // a message to the launcher
-	init     supervisor
+	process process
 }
 
 // A memory is what the launcher and the child share: the calls, what they point to, and
-// what they return. It has fixed places, since the child knows it from the fork on.
+// what they return. It has fixed places, since the child knows it from the fork on, and
+// the child may know nothing else: it has no copy of the launcher's heap.
 type memory struct {
 	count  int // of calls
 	values int // of values
 	data   int // bytes in use
+	limit  int // how many calls the child has been told of
+
+	control      int                          // the child's end of the socket, wherever it moves to
+	launcher     int                          // the other, until the child closes it
+	found, other unix.Stat_t                  // what the last calls of fstat(2) found
+	grant        unix.LandlockPathBeneathAttr // of the call that permits a path
+	forked       bool                         // this is the command's own process, which shares the init's memory
+	report       [maxReport]int64             // a message to the launcher
+	init         supervisor
+	stack        [16 << 10]byte // of the child
 
 	call  [1 << 18]call
 	value [1 << 19]uintptr
@@ -102,11 +106,8 @@ func (v Value) argument() argument { return argument{uintptr(v.index), true} }
 func (p *Program) room(size int) []byte {
 	size = (size + 7) &^ 7
 	if size > len(p.bytes)-p.data {
-		p.failed = errTooMuch
-		p.data = 0 // nothing is started any more
-		if size > len(p.bytes) {
-			return make([]byte, size)
-		}
+		p.failed = errTooMuch // nothing is started any more
+		return make([]byte, size)
 	}
 	p.data += size
 	return p.bytes[p.data-size : p.data]
@@ -146,7 +147,7 @@ func (p *Program) About(path string) { p.abouts = append(p.abouts, path) }
 func (p *Program) call(nr uintptr, args ...argument) *call {
 	if p.count == len(p.memory.call) {
 		p.failed = errTooMuch
-		p.count = 0
+		p.count-- // a call that is not made any more
 	}
 	c := &p.memory.call[p.count]
 	p.count++
@@ -164,7 +165,7 @@ func (p *Program) call(nr uintptr, args ...argument) *call {
 func (p *Program) value(nr uintptr, args ...argument) Value {
 	if p.values == len(p.memory.value) {
 		p.failed = errTooMuch
-		p.values = 0
+		p.values--
 	}
 	v := Value{uint32(p.values)}
 	p.values++
@@ -176,7 +177,7 @@ func (p *Program) value(nr uintptr, args ...argument) Value {
 func (p *Program) Close(fd Value) { p.call(unix.SYS_CLOSE, fd.argument()) }
 
 // StayBehind has the process stay behind as the init of the command, and a child of it go
-// on with the calls that follow, which end with [Program.Exec].
+// on with the calls that follow, which end with [Program.Exec] before the next [Program.Go].
 func (p *Program) StayBehind() { p.call(doFork) }
 
 // Exec starts the command (execve(2)).
@@ -197,35 +198,35 @@ func (p *Program) list(all []string) argument {
 //
 //go:nosplit
 //go:norace
-func (p *Program) perform(from, to int) (command uintptr, failed int, errno syscall.Errno) {
+func (m *memory) perform(from, to int) (command uintptr, failed int, errno syscall.Errno) {
 	for i := from; i < to; i++ {
-		c := &p.memory.call[i]
-		if i == from || c.step != p.memory.call[i-1].step {
-			p.mark(int(c.step))
+		c := &m.call[i]
+		if i == from || c.step != m.call[i-1].step {
+			m.mark(int(c.step))
 		}
 		var a [6]uintptr
 		for n := range a {
 			a[n] = c.args[n]
 			if c.valued&(1<<n) != 0 {
-				a[n] = p.memory.value[a[n]]
+				a[n] = m.value[a[n]]
 			}
 		}
 		var result uintptr
 		errno = 0
 		switch c.number {
 		case doMatch:
-			if p.found.Dev != uint64(a[0]) || p.found.Ino != uint64(a[1]) || p.found.Mode&unix.S_IFMT != uint32(a[2]) {
+			if m.found.Dev != uint64(a[0]) || m.found.Ino != uint64(a[1]) || m.found.Mode&unix.S_IFMT != uint32(a[2]) {
 				errno = syscall.ESTALE
 			}
 		case doSame:
-			if p.found.Dev != p.other.Dev || p.found.Ino != p.other.Ino {
+			if m.found.Dev != m.other.Dev || m.found.Ino != m.other.Ino {
 				errno = syscall.ESTALE
 			}
 		case doControl:
-			p.control[1] = int(a[0])
+			m.control = int(a[0])
 		case doGrant:
-			p.grant.Allowed_access, p.grant.Parent_fd = uint64(a[1]), int32(a[2])
-			_, _, errno = syscall.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, a[0], unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&p.grant)), 0, 0, 0)
+			m.grant.Allowed_access, m.grant.Parent_fd = uint64(a[1]), int32(a[2])
+			_, _, errno = syscall.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, a[0], unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&m.grant)), 0, 0, 0)
 		case doFork:
 			// What this process knew of the calls is the child's when it comes back here:
 			// nothing but the answer may be used.
@@ -233,7 +234,7 @@ func (p *Program) perform(from, to int) (command uintptr, failed int, errno sysc
 			if failure == 0 && pid != 0 {
 				return pid, 0, 0
 			}
-			errno, p.forked = syscall.Errno(failure), true
+			errno, m.forked = syscall.Errno(failure), true
 		default:
 			result, _, errno = syscall.RawSyscall6(c.number, a[0], a[1], a[2], a[3], a[4], a[5])
 			for c.repeat && errno == 0 {
@@ -241,15 +242,19 @@ func (p *Program) perform(from, to int) (command uintptr, failed int, errno sysc
 			}
 		}
 		if errno != 0 && errno != c.tolerated {
-			if p.forked { // the frames of the callers are the init's
-				p.say(reportFailed, int64(i), int64(errno), 3)
+			if m.forked { // the frames of the callers are the init's
+				m.say(reportFailed, int64(i), int64(errno), 3)
 				exitGroup(1)
 			}
 			return 0, i, errno
 		}
 		if c.save != 0 {
-			p.memory.value[c.save-1] = result
+			m.value[c.save-1] = result
 		}
+	}
+	if m.forked { // it does not end with an exec
+		m.say(reportFailed, int64(to-1), int64(syscall.ENOEXEC), 3)
+		exitGroup(1)
 	}
 	return 0, 0, 0
 }
@@ -262,7 +267,7 @@ func vfork() (pid, errno uintptr)
 //
 //go:nosplit
 //go:norace
-func (p *Program) mark(step int) { p.report[3+step] = now() }
+func (m *memory) mark(step int) { m.report[3+step] = now() }
 
 // now is the monotonic time in nanoseconds.
 //
@@ -278,7 +283,7 @@ func now() int64 {
 //
 //go:nosplit
 //go:norace
-func (p *Program) say(what, a, b int64, length int) {
-	p.report[0], p.report[1], p.report[2] = what, a, b
-	_, _, _ = syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(p.control[1]), uintptr(unsafe.Pointer(&p.report)), uintptr(length)*8, unix.MSG_NOSIGNAL, 0, 0)
+func (m *memory) say(what, a, b int64, length int) {
+	m.report[0], m.report[1], m.report[2] = what, a, b
+	_, _, _ = syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(m.control), uintptr(unsafe.Pointer(&m.report)), uintptr(length)*8, unix.MSG_NOSIGNAL, 0, 0)
 }

@@ -3,10 +3,12 @@
 package linux
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
@@ -69,7 +71,7 @@ func ended(t *testing.T, p *Program) Event {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := errors.Join(p.Start(Namespaces{}), p.Go()); err != nil {
+	if err := errors.Join(p.Start(0, nil), p.Go()); err != nil {
 		t.Fatal(err)
 	}
 	event, err := p.Next()
@@ -106,7 +108,7 @@ func TestFailures(t *testing.T) {
 			}, Failed{"trying", "", "comparing it with what was resolved", unix.ESTALE},
 		},
 		"in the command": {func(p *Program) { p.StayBehind(); p.Exec("/none", []string{"none"}, nil) }, Failed{"trying", "", "execve", unix.ENOENT}},
-		"no command":     {func(p *Program) { p.Chdir("/") }, Failed{"trying", "", "chdir", unix.ENOEXEC}},
+		"no command":     {func(p *Program) { p.StayBehind(); p.Chdir("/") }, Failed{"trying", "", "chdir", unix.ENOEXEC}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProgram(t)
@@ -161,4 +163,66 @@ func TestReset(t *testing.T) {
 	if got, ok := ended(t, p).(Ended); !ok || got.Status != 0 {
 		t.Errorf("%+v; the limit here is %d, of another program %s", got, now.Cur, out)
 	}
+}
+
+// TestRelay sends this process signals for the command, which counts them.
+func TestRelay(t *testing.T) {
+	signal.Ignore(syscall.SIGUSR2)
+	t.Cleanup(func() { signal.Reset(syscall.SIGUSR2) })
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	p := newProgram(t)
+	p.Files([]File{{-1, 0}, {int(in.Fd()), 1}, {int(os.Stderr.Fd()), 2}})
+	p.StayBehind()
+	p.Exec("/bin/sh", []string{"sh", "-c", "trap 'echo USR1' USR1; trap 'echo USR2' USR2; trap 'exit 7' TERM; trap 'exit 9' TTIN; echo ready; while :; do sleep 0.01; done"},
+		[]string{"PATH=/usr/bin:/bin"})
+	if err := p.Start(0, nil); err != nil {
+		t.Fatal(err)
+	}
+	stop, err := p.Relay([]syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGTTIN})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := newProgram(t)
+	defer other.Discard()
+	if _, err := other.Relay([]syscall.Signal{syscall.SIGHUP}); !errors.Is(err, errRelayed) {
+		t.Errorf("two commands at a time: %v, want %v", err, errRelayed)
+	}
+	if err := p.Go(); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	lines := bufio.NewScanner(out)
+	for _, step := range []struct {
+		line string
+		then syscall.Signal
+	}{{"ready", syscall.SIGUSR2}, {"", syscall.SIGTTIN}, {"", syscall.SIGUSR1}, {"USR1", syscall.SIGUSR1}, {"USR1", syscall.SIGTERM}} {
+		if step.line != "" && (!lines.Scan() || lines.Text() != step.line) {
+			t.Errorf("%q, want %q", lines.Text(), step.line)
+		}
+		if err := syscall.Kill(os.Getpid(), step.then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	event, err := p.Next()
+	if ended, ok := event.(Ended); !ok || ended.Status.ExitStatus() != 7 {
+		t.Errorf("%+v, %v", event, err)
+	}
+	stop()
+	if _, err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+	// Afterwards they are the runtime's again.
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, syscall.SIGUSR1)
+	defer signal.Stop(got)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	<-got
 }

@@ -147,8 +147,8 @@ func (s Surroundings) judgements() []judgement {
 
 // filter returns the program that judges each system call.
 func (s Surroundings) filter() []bpf.Instruction {
-	kill := bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}
-	program := []bpf.Instruction{
+	allow, kill := bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}, bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}
+	program := append(make([]bpf.Instruction, 0, 256),
 		bpf.LoadAbsolute{Off: offsetArchitecture, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: architecture, SkipTrue: 1},
 		kill, // calls of another machine have other numbers
@@ -157,29 +157,69 @@ func (s Surroundings) filter() []bpf.Instruction {
 		kill, // x32, by the same reason
 		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: firstUnknownCall, SkipTrue: 1},
 		answer(unix.ENOSYS), // nobody knows yet what it reaches
-	}
+	)
 	all := s.judgements()
 	slices.SortFunc(all, func(a, b judgement) int { return cmp.Compare(a.call, b.call) })
-	return append(program, search(all)...)
+	// Runs of calls that are judged alike, from the first call on, with what judges them.
+	// The search jumps there from wherever it ends.
+	blocks := [][]bpf.Instruction{{allow}}
+	runs := []run{{0, 0}}
+	begin := func(first uint32, block int) {
+		if last := len(runs) - 1; runs[last].first == first {
+			runs = runs[:last]
+		}
+		if last := len(runs) - 1; last < 0 || runs[last].block != block {
+			runs = append(runs, run{first, block})
+		}
+	}
+	for _, j := range all {
+		block := slices.IndexFunc(blocks, func(b []bpf.Instruction) bool { return slices.Equal(b, j.then) })
+		if block < 0 {
+			block = len(blocks)
+			blocks = append(blocks, j.then)
+		}
+		begin(j.call, block)
+		begin(j.call+1, 0)
+	}
+	starts, next := make([]int, len(blocks)), len(program)+len(runs)-1
+	for i, b := range blocks {
+		starts[i] = next
+		next += len(b)
+	}
+	program = search(program, runs, starts)
+	for _, b := range blocks {
+		program = append(program, b...)
+	}
+	return program
 }
 
-// search finds the judgement of a call by halves: the kernel runs the filter for every
-// call there is when it is installed, to know those that are always allowed (Linux 5.11).
-func search(all []judgement) []bpf.Instruction {
-	if len(all) > 2 {
-		half := len(all) / 2
-		low := search(all[:half])
-		return slices.Concat([]bpf.Instruction{
-			bpf.JumpIf{Cond: bpf.JumpLessThan, Val: all[half].call, SkipTrue: 1},
-			bpf.Jump{Skip: uint32(len(low))}, // further than a condition can skip
-		}, low, search(all[half:]))
+// A run is all calls from the first to the next run's, and the block that judges them.
+type run struct {
+	first uint32
+	block int
+}
+
+// search finds the block of a call by halves, with one comparison for each run but the
+// first: the kernel runs the filter for every call there is when it is installed, to know
+// those that are always allowed (Linux 5.11), and for the others each time.
+func search(program []bpf.Instruction, runs []run, starts []int) []bpf.Instruction {
+	if len(runs) == 1 {
+		return program
 	}
-	var program []bpf.Instruction
-	for _, j := range all {
-		program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: j.call, SkipFalse: uint8(len(j.then))})
-		program = append(program, j.then...)
+	half, here := len(runs)/2, len(program)
+	program = append(program, nil)
+	to := func(runs []run) uint8 {
+		at := len(program)
+		if len(runs) == 1 {
+			at = starts[runs[0].block]
+		} else {
+			program = search(program, runs, starts)
+		}
+		return uint8(at - here - 1) // the tests see to it that it fits
 	}
-	return append(program, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
+	low, high := to(runs[:half]), to(runs[half:])
+	program[here] = bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: runs[half].first, SkipTrue: high, SkipFalse: low}
+	return program
 }
 
 // CallsKnown says that a [Program] can be made for this machine, whose system calls the
