@@ -22,16 +22,24 @@ import (
 type hostContext struct {
 	workspace    string
 	temp         string
-	runtimeRoots []string
+	runtimeRoots list
 	strict       bool
 	searchPath   []string // in place of PATH, for verbs that start a command with another
 }
+
+// A list is what a flag that may be repeated was given. That of pflag writes its default as
+// CSV when it is registered, which is a part of every start.
+type list []string
+
+func (l *list) String() string     { return strings.Join(*l, " ") }
+func (l *list) Type() string       { return "list" }
+func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
 func (c *hostContext) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&c.workspace, "workspace", "w", "", "the `DIR` that workspace stands for (default: the current directory)")
 	flags.StringVar(&c.temp, "temp", "", "the `DIR` that temp stands for (default: a private one, seen at "+plan.PrivateTemp+")")
-	flags.StringArrayVar(&c.runtimeRoots, "runtime-root", nil, "a `DIR` that joins minimal-runtime with everything beneath; may be repeated")
+	flags.Var(&c.runtimeRoots, "runtime-root", "a `DIR` that joins minimal-runtime with everything beneath; may be repeated")
 	flags.BoolVar(&c.strict, "strict", false, "refuse what is a warning otherwise")
 }
 

@@ -46,7 +46,7 @@ const backendAuto = "auto"
 type runFlags struct {
 	hostContext
 	policy       string
-	env          []string
+	env          list
 	inheritEnv   bool
 	passFds      []int
 	expectDigest string
@@ -92,7 +92,7 @@ tells them apart.`,
 	f.SetInterspersed(false) // what follows the command is the command's
 	f.StringVarP(&flags.policy, "policy", "p", "", "the manifest or MIR `FILE` that is enforced")
 	flags.register(cmd)
-	f.StringArrayVar(&flags.env, "env", nil, "a variable `NAME[=VALUE]` for the command, from here without VALUE; may be repeated")
+	f.Var(&flags.env, "env", "a variable `NAME[=VALUE]` for the command, from here without VALUE; may be repeated")
 	f.BoolVar(&flags.inheritEnv, "inherit-env", false, "give the command all variables")
 	f.IntSliceVar(&flags.passFds, "pass-fd", nil, "a descriptor `N` that stays open in the command; may be repeated")
 	f.StringVar(&flags.expectDigest, "expect-digest", "", "refuse every decision but the one with this digest, in `HEX`")

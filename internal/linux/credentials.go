@@ -3,10 +3,8 @@
 package linux
 
 import (
+	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,17 +14,14 @@ import (
 // the process is in a user namespace of its own, or root: others cannot change their
 // bounding set, and need not, since they gain nothing any more.
 func (p *Program) Renounce(owner bool) error {
-	text, err := os.ReadFile("/proc/sys/kernel/cap_last_cap")
-	if err != nil {
-		return fmt.Errorf("the capabilities of the kernel cannot be counted: %w", err)
-	}
-	last, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return fmt.Errorf("the capabilities of the kernel cannot be counted: %w", err)
-	}
 	p.prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
-	for c := range last + 1 {
-		if drop := p.prctl(unix.PR_CAPBSET_DROP, uintptr(c)); !owner {
+	for c := uintptr(0); ; c++ {
+		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0); errors.Is(err, unix.EINVAL) {
+			break // the kernel has no more
+		} else if err != nil {
+			return fmt.Errorf("the capabilities of the kernel cannot be counted: prctl: %w", err)
+		}
+		if drop := p.prctl(unix.PR_CAPBSET_DROP, c); !owner {
 			drop.tolerated = unix.EPERM
 		}
 	}
