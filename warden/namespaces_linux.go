@@ -86,6 +86,10 @@ func finish(run *linux.Program, c *Command, rules linux.Ruleset, mask linux.Valu
 	return nil
 }
 
+// initialUsers is the user namespace that a host starts with, in which everybody is: its number
+// is the same everywhere (PROC_USER_INIT_INO).
+const initialUsers = "user:[4026531837]"
+
 // users maps each user and group to itself: all that there are for root, who may, and
 // the own ones for everybody else.
 func users() (linux.Mapping, error) {
@@ -94,6 +98,10 @@ func users() (linux.Mapping, error) {
 		return linux.Mapping{Users: line(os.Geteuid()), Groups: line(os.Getegid())}, nil
 	}
 	in := linux.Mapping{KeepGroups: true}
+	if ns, err := os.Readlink("/proc/self/ns/user"); err == nil && ns == initialUsers {
+		in.Users, in.Groups = "0 0 4294967295\n", "0 0 4294967295\n"
+		return in, nil
+	}
 	for _, file := range []struct {
 		name  string
 		lines *string

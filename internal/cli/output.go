@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -102,7 +102,7 @@ func replace(name string, data []byte, place func(*os.File) error) error {
 		default:
 		}
 	}()
-	temporary := filepath.Join(filepath.Dir(name), ".maelys-"+rand.Text()+".tmp")
+	temporary := filepath.Join(filepath.Dir(name), temporaryName())
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return cause(err)
@@ -176,3 +176,7 @@ func checksum(digest fmt.Stringer, name string) string {
 	}
 	return fmt.Sprintf("%s%s  %s\n", mark, digest, escaped)
 }
+
+// temporaryName returns a name that nobody has used, as far as chance can tell; it is taken
+// only where there is none of it. A name that nobody could guess would be no safer.
+func temporaryName() string { return fmt.Sprintf(".maelys-%016x.tmp", rand.Uint64()) }

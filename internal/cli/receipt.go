@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -56,7 +55,7 @@ func (f *receiptFile) write(data []byte) error {
 	if f.dir == nil {
 		return nil
 	}
-	temporary := ".maelys-" + rand.Text() + ".tmp"
+	temporary := temporaryName()
 	file, err := f.dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return cause(err)

@@ -12,8 +12,15 @@ import (
 	"time"
 )
 
-// Measure runs this and that in turn until the benchmark's time is used up and
-// prints the median of the ratios of neighbouring runs as
+// leastPairs is how many runs of each are measured at least, unless that takes longer than
+// leastTime.
+const (
+	leastPairs = 200
+	leastTime  = 3 * time.Second
+)
+
+// Measure runs this and that in turn until the benchmark's time is used up, and some more
+// where that was little, and prints the median of the ratios of neighbouring runs as
 //
 //	RATIO name value limit
 //
@@ -22,10 +29,16 @@ func Measure(b *testing.B, name string, limit float64, this, that func()) {
 	b.Helper()
 	var ratios []float64
 	var first, second []time.Duration
-	for b.Loop() {
+	pair := func() {
 		x, y := elapsed(this), elapsed(that)
 		first, second = append(first, x), append(second, y)
 		ratios = append(ratios, float64(x)/float64(y))
+	}
+	for b.Loop() {
+		pair()
+	}
+	for began := time.Now(); len(ratios) < leastPairs && time.Since(began) < leastTime; {
+		pair()
 	}
 	slices.Sort(ratios)
 	slices.Sort(first)
