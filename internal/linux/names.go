@@ -7,6 +7,8 @@ import "golang.org/x/sys/unix"
 // name returns what the manual calls a call of a program.
 func (c *call) name() string {
 	switch c.number {
+	case unix.SYS_BIND:
+		return "bind"
 	case unix.SYS_CAPSET:
 		return "capset"
 	case unix.SYS_CHDIR:
@@ -37,6 +39,8 @@ func (c *call) name() string {
 		return "landlock_create_ruleset"
 	case unix.SYS_LANDLOCK_RESTRICT_SELF:
 		return "landlock_restrict_self"
+	case unix.SYS_LISTEN:
+		return "listen"
 	case unix.SYS_MKDIRAT:
 		return "mkdirat"
 	case unix.SYS_MKNODAT:
@@ -81,6 +85,10 @@ func (c *call) name() string {
 		return "moving the control socket"
 	case doGrant:
 		return "landlock_add_rule"
+	case doStore:
+		return "noting a descriptor"
+	case doTell:
+		return "sendmsg"
 	case doFork:
 		return "fork"
 	}

@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 		}
 	case "confined":
 		confined()
+	case "dialing":
+		dial(os.Args[1:])
+		return
 	case "filtered":
 		if err := refuse(unix.SYS_UNSHARE); err != nil {
 			report(err)

@@ -222,6 +222,7 @@ const (
 	reportStopped              // signal
 	reportContinued            //
 	reportEnded                // wait status, and the times of the steps
+	reportHanded               // nothing: descriptors come with it
 )
 
 // An Event is what a child reports.
@@ -240,6 +241,8 @@ type (
 	Stopped struct{ Signal syscall.Signal }
 	// Continued says that the command runs again.
 	Continued struct{}
+	// Handed are descriptors of the child's, which are the launcher's to close now.
+	Handed struct{ Fds []int }
 	// Ended says how the command ended, and how it was started. It is the last event.
 	Ended struct {
 		Status syscall.WaitStatus
@@ -250,6 +253,7 @@ type (
 func (Failed) event()    {}
 func (Stopped) event()   {}
 func (Continued) event() {}
+func (Handed) event()    {}
 func (Ended) event()     {}
 
 // A Step of a launch, and when it began, counted from the fork.
@@ -263,7 +267,15 @@ type Step struct {
 // and the poller of the runtime would wake another one first.
 func (p *Program) Next() (Event, error) {
 	var report [maxReport]int64
-	n, err := p.receive(unsafe.Slice((*byte)(unsafe.Pointer(&report)), unsafe.Sizeof(report)), 0)
+	text := unsafe.Slice((*byte)(unsafe.Pointer(&report)), unsafe.Sizeof(report))
+	var n int
+	var fds []int
+	var err error
+	if p.handing {
+		n, fds, err = p.receiveFds(text)
+	} else {
+		n, err = p.receive(text, 0)
+	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("recvfrom: %w", err)
@@ -278,6 +290,8 @@ func (p *Program) Next() (Event, error) {
 		return Stopped{syscall.Signal(report[1])}, nil
 	case reportContinued:
 		return Continued{}, nil
+	case reportHanded:
+		return Handed{fds}, nil
 	case reportEnded:
 		ended := Ended{Status: syscall.WaitStatus(report[1])}
 		for i, name := range p.steps {
@@ -311,6 +325,33 @@ func (p *Program) receive(b []byte, flags int) (n int, err error) {
 			return n, err
 		}
 	}
+}
+
+// receiveFds is receive for a message that may bring descriptors.
+func (p *Program) receiveFds(b []byte) (n int, fds []int, err error) {
+	control := make([]byte, unix.CmsgSpace(4*maxHanded))
+	var used int
+	for {
+		n, used, _, _, err = unix.Recvmsg(p.process.ends[0], b, control, unix.MSG_CMSG_CLOEXEC)
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ECONNRESET) {
+			break
+		}
+	}
+	if err != nil || used == 0 {
+		return n, nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:used])
+	if err != nil {
+		return n, nil, err
+	}
+	for _, m := range messages {
+		some, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			return n, nil, err
+		}
+		fds = append(fds, some...)
+	}
+	return n, fds, nil
 }
 
 // Send sends the command a signal by way of its init, which leaves it out when the signal
