@@ -17,8 +17,8 @@ func TestRequirementsOfNetworkAndProcesses(t *testing.T) {
 	}{
 		{mir.ModeNone, mir.Required, "[{network-none -1 false} {process-tree -1 false}]"},
 		{mir.ModeDirect, mir.Required, "[{network-direct -1 false} {process-tree -1 false}]"},
-		{mir.ModeMediated, mir.Required, "[{network-mediated -1 false} {process-tree -1 false}]"},
-		{mir.ModeMediated, mir.Disabled, "[{network-mediated -1 false}]"},
+		{mir.ModeMediated, mir.Required, "[{fs-read 0 false} {network-mediated -1 false} {process-tree -1 false}]"},
+		{mir.ModeMediated, mir.Disabled, "[{fs-read 0 false} {network-mediated -1 false}]"},
 	} {
 		spec := mir.Spec{Mode: tt.mode, TreeConfinement: tt.tree}
 		if tt.mode == mir.ModeMediated {

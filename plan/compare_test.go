@@ -211,7 +211,7 @@ func TestDestinations(t *testing.T) {
 	}
 	build := func() *Plan {
 		spec := mir.Spec{Mode: mir.Mode(1 + random.IntN(3)), TreeConfinement: mir.TreeConfinement(1 + random.IntN(2))}
-		h := Host{Filesystem: tree{}, Pins: map[mir.Destination]netip.AddrPort{}}
+		h := Host{Filesystem: tree{"/etc": "dir", "/etc/hosts": "file", "/etc/resolv.conf": "file"}, Pins: map[mir.Destination]netip.AddrPort{}}
 		if spec.Mode == mir.ModeMediated {
 			for i, d := range all {
 				if i == 0 || random.IntN(2) == 0 {

@@ -39,6 +39,8 @@ type image struct {
 	audit       []string // of DT_AUDIT and DT_DEPAUDIT: names of libraries that watch the loader
 	hasRunpath  bool     // it may be empty, and counts all the same
 	noDefault   bool     // DF_1_NODEFLIB
+
+	ownServices bool // it is a glibc that resolves names without a library for that
 }
 
 // A dependency is a library that an image names.
@@ -263,6 +265,7 @@ func (r *elfReader) dynamic(address uint64) error {
 	var soname, rpath, runpath, audit, depaudit *uint64 // offsets of strings; of two the last counts
 	var needed []uint64
 	var optional []bool
+	var versions uint64
 	b := make([]byte, 2*word)
 	for n := 0; ; n++ {
 		if n == maxDynamic {
@@ -298,6 +301,8 @@ func (r *elfReader) dynamic(address uint64) error {
 			audit = &value
 		case elf.DT_DEPAUDIT:
 			depaudit = &value
+		case elf.DT_VERDEF:
+			versions = value
 		case elf.DT_FLAGS_1:
 			m.noDefault = elf.DynFlag1(value)&elf.DF_1_NODEFLIB != 0
 		case elf.DT_NEEDED, elf.DT_FILTER, elf.DT_AUXILIARY:
@@ -330,5 +335,39 @@ func (r *elfReader) dynamic(address uint64) error {
 		}
 		m.needed = append(m.needed, dependency{name, optional[i]})
 	}
+	if m.soname == "libc.so.6" && versions != 0 {
+		m.ownServices = r.defines(versions, glibc234)
+	}
 	return nil
+}
+
+// glibc234 is the hash of "GLIBC_2.34", a version that glibc defines since it has the
+// services files and dns of nsswitch.conf(5) in itself.
+const glibc234 = 0x69691b4
+
+// maxVersions is how many versions of a library are looked at. glibc 2.42 has about fifty.
+const maxVersions = 512
+
+// defines reports whether the version definitions at address have one with a hash (DT_VERDEF
+// of the System V ABI). What is malformed there has none.
+func (r *elfReader) defines(address uint64, hash uint32) bool {
+	for range maxVersions {
+		offset, size, err := r.locate(address)
+		if err != nil || size < 20 {
+			return false
+		}
+		var b [20]byte // vd_hash and vd_next are the same in both classes
+		if r.at(b[:], offset) != nil {
+			return false
+		}
+		next := r.image.order.Uint32(b[16:])
+		if r.image.order.Uint32(b[8:]) == hash {
+			return true
+		}
+		if next == 0 {
+			return false
+		}
+		address += uint64(next)
+	}
+	return false
 }

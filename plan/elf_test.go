@@ -25,6 +25,7 @@ type elfSpec struct {
 	runpath  string
 	audit    string
 	depaudit string
+	versions []uint32 // that it defines, by their hashes
 }
 
 // make lays the file out as one loaded segment at 0x10000.
@@ -78,8 +79,21 @@ func (s elfSpec) make() string {
 	text(elf.DT_DEPAUDIT, s.depaudit)
 	at := header + 3*phentsize // the interpreter, the strings, the dynamic section
 	interp := append([]byte(s.interp), 0)
+	var versions []byte
+	for i, hash := range s.versions {
+		definition := make([]byte, 20)
+		s.order.PutUint32(definition[8:], hash)
+		if i+1 < len(s.versions) {
+			s.order.PutUint32(definition[16:], uint32(len(definition)))
+		}
+		versions = append(versions, definition...)
+	}
 	entry(elf.DT_STRTAB, uint64(base+at+len(interp)))
+	if versions != nil {
+		entry(elf.DT_VERDEF, uint64(base+at+len(interp)+len(strings)))
+	}
 	entry(elf.DT_NULL, 0)
+	strings = append(strings, versions...)
 	end := at + len(interp) + len(strings) + len(dynamic)
 	b := make([]byte, at, end)
 	copy(b, elf.ELFMAG)

@@ -80,7 +80,13 @@ func (c *closure) load(path, needed string, r resolved) error {
 			l.audit(name)
 		}
 	}
-	return l.complete()
+	if err := l.complete(); err != nil {
+		return err
+	}
+	if !l.musl {
+		l.services(c.services)
+	}
+	return nil
 }
 
 // complete loads what the objects need, and what that needs.

@@ -34,6 +34,8 @@ type context struct {
 	runtimeRoots []string
 	allowPrivate []mir.Hostname // sorted
 	pins         []Pin          // sorted
+
+	hosts, resolver string // files of the sandbox's own
 }
 
 // A Rule is a rule of a policy on a host: what it does with one absolute path, and
@@ -42,10 +44,10 @@ type Rule struct {
 	Access   mir.Access
 	Path     string // absolute, without symbolic links; bytes
 	Scope    mir.Scope
-	Policy   int      // index in [mir.Policy.Rules] of the rule that it comes from; -1 in a restricted plan, when it comes from the ceiling
+	Policy   int      // index in [mir.Policy.Rules] of the rule that it comes from; -1 when the network brings it, and in a restricted plan when it comes from the ceiling
 	Identity Identity // of what was found there; when Private, its type alone
 	Private  bool     // it belongs to the sandbox: nothing of the host is seen there
-	Why      string   // why minimal-runtime needs it; empty for other rules
+	Why      string   // why minimal-runtime or the network needs it; empty for other rules
 }
 
 // An Omission is a rule of the policy that is left out, because its path is missing.

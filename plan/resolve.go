@@ -34,7 +34,9 @@ func Resolve(p *mir.Policy, h Host) (*Plan, error) {
 	for i, rule := range p.Rules() {
 		r.rule(i, rule)
 	}
+	r.names(p.Mode())
 	r.conflicts()
+	r.withoutPlace()
 	if len(r.faults) > 0 {
 		r.faults.sort()
 		return nil, r.faults
@@ -61,6 +63,7 @@ type resolver struct {
 
 	absent  []absence    // denies that were left out
 	passed  []passedDeny // denies that were found through links
+	unnamed []string     // files of the sandbox's own that are to be where the host has none
 	started bool         // the executable was looked at
 	closure *runtimeClosure
 	failed  error // why there is no closure
@@ -339,7 +342,9 @@ func (r *resolver) runtime(i int, rule mir.Rule) {
 	}
 	if !r.started {
 		r.started = true
-		r.closure, r.failed = r.w.runtime(r.host.Executable, runtimeOptions{searchPath: r.host.SearchPath, hardware: r.host.Hardware})
+		r.closure, r.failed = r.w.runtime(r.host.Executable, runtimeOptions{
+			searchPath: r.host.SearchPath, hardware: r.host.Hardware, services: r.nameServices(r.plan.Mode()),
+		})
 	}
 	if r.failed != nil {
 		path := r.host.Executable
@@ -374,6 +379,9 @@ func (r *resolver) conflicts() {
 		kind, ok := own[rule.Path]
 		switch {
 		case !ok || rule.Private || rule.Access == mir.Deny:
+		case kind == 0 && rule.Access == mir.Write:
+			r.fail(CodeConflict, rule.Policy, rule.Path, nil, "grant reading it, or leave the rule out",
+				"expected no grant of changing a file that the sandbox has of its own, found one")
 		case kind != fs.ModeDir:
 			rule.Private, rule.Identity = true, Identity{Type: kind}
 		case rule.Path == PrivateTemp:

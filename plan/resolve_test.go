@@ -297,6 +297,7 @@ func TestResolvePutsInOrder(t *testing.T) {
 		h.AllowPrivate = append([]mir.Hostname{d.Host, d.Host}, h.AllowPrivate...)
 	}
 	h.RuntimeRoots = []string{"/home/ws", "/bin", "/etc", "/link", "/bin"}
+	withNames(&h)
 	policy, err := mir.Build(spec)
 	if err != nil {
 		t.Fatal(err)
@@ -677,6 +678,7 @@ func TestInspect(t *testing.T) {
 	h.Pins = map[mir.Destination]netip.AddrPort{destination: pinOne}
 	h.AllowPrivate = []mir.Hostname{destination.Host}
 	h.RuntimeRoots, h.Temp = []string{"/etc"}, ""
+	withNames(&h)
 	policy, err := mir.Build(mir.Spec{
 		Rules: policyOf(t, "read tree runtime:", "read exact workspace:odd", "write exact workspace:d", "deny exact workspace:absent skip", "read exact workspace:up", "write tree temp:").Rules(),
 		Mode:  mir.ModeMediated, TreeConfinement: mir.Disabled, Destinations: []mir.Destination{destination},

@@ -143,6 +143,10 @@ func (p *Plan) restrictLimits(base, ceiling *Plan) error {
 	if spec.Mode == mir.ModeMediated && len(spec.Destinations) == 0 {
 		spec.Mode = mir.ModeNone
 	}
+	p.at.hosts, p.at.resolver = "", ""
+	if spec.Mode == mir.ModeMediated { // one of them has it
+		p.at.hosts, p.at.resolver = max(base.at.hosts, ceiling.at.hosts), max(base.at.resolver, ceiling.at.resolver)
+	}
 	p.limits, err = mir.Build(spec)
 	return err
 }

@@ -19,6 +19,8 @@ type runtimeOptions struct {
 	// first; nil stands for none. It is called at most once, and only when a library
 	// is there under such a name: to find out takes time at every start.
 	hardware func() []string
+
+	services []string // by which names are resolved, as nsswitch.conf(5) has them
 }
 
 // A runtimeFile is one file that a program cannot start without.
@@ -70,6 +72,7 @@ func (w *walker) runtime(executable string, o runtimeOptions) (*runtimeClosure, 
 	if o.hardware != nil {
 		c.hardware = sync.OnceValue(o.hardware)
 	}
+	c.services = o.services
 	started := map[string]bool{}
 	next := &program{path: executable, why: "the executable", search: o.searchPath}
 	for next != nil {
@@ -99,6 +102,7 @@ func (w *walker) runtime(executable string, o runtimeOptions) (*runtimeClosure, 
 type closure struct {
 	w           *walker
 	hardware    func() []string // asks at most once
+	services    []string
 	files       map[string]runtimeFile
 	links       map[Link]bool
 	directories map[string]bool

@@ -181,7 +181,7 @@ func (e *explainer) because(path string, rule plan.Rule, d plan.Decision) string
 		where = "this path and everything beneath"
 	}
 	if rule.Policy < 0 {
-		return fmt.Sprintf("a rule of the ceiling %s %s", verb, where)
+		return fmt.Sprintf("network %s %s %s: %s", e.plan.Mode(), verb, where, rule.Why)
 	}
 	written := e.policy[rule.Policy]
 	reason := fmt.Sprintf("rule %d (%s %s %s) %s %s", rule.Policy, written.Access, written.Scope, written.Path, verb, where)
@@ -266,6 +266,9 @@ func (e *explainer) change(at plan.Location, d plan.Decision) string {
 
 // named returns how a rule of the policy is found where it is written.
 func (e *explainer) named(i int) string {
+	if i < 0 {
+		return fmt.Sprintf("network %s", e.plan.Mode())
+	}
 	var places []string
 	for _, p := range e.in.places(i) {
 		places = append(places, p.Pointer)

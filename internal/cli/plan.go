@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -135,7 +136,11 @@ func planTable(p *plan.Plan, paint painter) string {
 		if r.Private && why == "" {
 			why = "the sandbox's own"
 		}
-		fmt.Fprintf(w, "  %d\t%s\t%s\t%s\t%s\n", r.Policy, r.Access, r.Scope, printable(r.Path), printable(why))
+		number := "-" // the network brings it
+		if r.Policy >= 0 {
+			number = strconv.Itoa(r.Policy)
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", number, r.Access, r.Scope, printable(r.Path), printable(why))
 	}
 	if omitted := p.Omitted(); len(omitted) > 0 {
 		_ = w.Flush() // a strings.Builder takes everything
