@@ -19,6 +19,9 @@ fuzz: ## every fuzz target in turn, FUZZTIME each
 	$(GO) test ./manifest -run '^$$' -fuzz '^FuzzCompile$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1s
 	$(GO) test ./manifest -run '^$$' -fuzz '^FuzzFormat$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1s
 	$(GO) test ./plan -run '^$$' -fuzz '^FuzzRuntime$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1s
+	$(GO) test ./mediator -run '^$$' -fuzz '^FuzzAnswer$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1s
+	$(GO) test ./mediator -run '^$$' -fuzz '^FuzzHello$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1s
+	$(GO) test ./mediator -run '^$$' -fuzz '^FuzzSpecial$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1s
 
 lint: ## gofmt, vet, staticcheck, golangci-lint, from tools/go.mod
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }

@@ -222,8 +222,12 @@ func TestRestrictNameFiles(t *testing.T) {
 		plans[mode] = p
 	}
 	for _, tt := range []struct{ a, b, mode mir.Mode }{
-		{mir.ModeDirect, mir.ModeMediated, mir.ModeMediated}, {mir.ModeMediated, mir.ModeDirect, mir.ModeMediated}, {mir.ModeMediated, mir.ModeMediated, mir.ModeMediated},
-		{mir.ModeNone, mir.ModeMediated, mir.ModeNone}, {mir.ModeMediated, mir.ModeNone, mir.ModeNone}, {mir.ModeDirect, mir.ModeDirect, mir.ModeDirect},
+		{mir.ModeDirect, mir.ModeMediated, mir.ModeMediated},
+		{mir.ModeMediated, mir.ModeDirect, mir.ModeMediated},
+		{mir.ModeMediated, mir.ModeMediated, mir.ModeMediated},
+		{mir.ModeNone, mir.ModeMediated, mir.ModeNone},
+		{mir.ModeMediated, mir.ModeNone, mir.ModeNone},
+		{mir.ModeDirect, mir.ModeDirect, mir.ModeDirect},
 	} {
 		p, err := Restrict(plans[tt.a], plans[tt.b])
 		if err != nil {

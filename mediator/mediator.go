@@ -1,0 +1,246 @@
+package mediator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"maelys.dev/maelys/mir"
+)
+
+const (
+	// DefaultConnections is how many connections there may be at once, where nothing else is
+	// said.
+	DefaultConnections = 1024
+
+	// helloTime is how long a client that has begun a ClientHello has for the rest.
+	helloTime = 10 * time.Second
+
+	// maxHello is how much of a client's is kept until its ClientHello is there.
+	maxHello = 128 << 10
+)
+
+// A Config is what a mediator is to do.
+type Config struct {
+	Destinations []mir.Destination // that may be reached
+
+	// AllowPrivate are hosts of destinations whose names may resolve to addresses that are
+	// none of a public host. It comes from the host, never from a policy.
+	AllowPrivate []string
+
+	// Pins say where destinations are, instead of resolving their names: at any address. They
+	// come from the host too.
+	Pins map[mir.Destination]netip.AddrPort
+
+	Proxy Proxy // that the host uses, if it does
+
+	// Lookup resolves a name on the host; nil for its own resolver.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+
+	// Connections is how many there may be at once, 0 for [DefaultConnections]. Each takes up
+	// to six descriptors.
+	Connections int
+
+	// Report is told of each connection when it has ended, and of each refused question. It
+	// is called by one goroutine at a time.
+	Report func(Event)
+}
+
+// A Mediator accepts the connections of a command and connects them to where they may go.
+type Mediator struct {
+	names   *Names
+	private map[string]bool
+	pins    map[mir.Destination]netip.AddrPort
+	proxy   Proxy
+	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
+	limit   int64
+	dialer  net.Dialer
+
+	report   func(Event)
+	reported sync.Mutex
+
+	open    atomic.Int64 // connections
+	work    sync.WaitGroup
+	closing context.Context
+	end     context.CancelFunc
+}
+
+// New returns a mediator. It is an error to say something about a host that is no
+// destination.
+func New(c Config) (*Mediator, error) {
+	m := &Mediator{
+		names: NewNames(c.Destinations), private: map[string]bool{}, pins: c.Pins, proxy: c.Proxy,
+		lookup: c.Lookup, limit: int64(c.Connections), report: c.Report,
+	}
+	if m.limit <= 0 {
+		m.limit = DefaultConnections
+	}
+	if m.lookup == nil {
+		m.lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			// With the dot no search list applies: the name is what the policy says.
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host+".")
+		}
+	}
+	for _, host := range c.AllowPrivate {
+		if _, ok := m.names.Address(host); !ok {
+			return nil, fmt.Errorf("private addresses are allowed for %q, which is no destination of the policy", host)
+		}
+		m.private[host] = true
+	}
+	for d := range c.Pins {
+		a, ok := m.names.Address(d.Host.String())
+		if ok {
+			_, ok = m.names.Destination(netip.AddrPortFrom(a, d.Port))
+		}
+		if !ok {
+			return nil, fmt.Errorf("%s is pinned, which is no destination of the policy", d)
+		}
+	}
+	m.closing, m.end = context.WithCancel(context.Background())
+	return m, nil
+}
+
+// Names returns the synthetic addresses.
+func (m *Mediator) Names() *Names { return m.names }
+
+// Serve accepts connections from listeners, and answers DNS questions, until [Mediator.Close].
+// It takes over what it is given. The listeners are bound inside, at the addresses of
+// [Names.Endpoints] or at all addresses of [Names.Ports]; questions come by datagrams to
+// packets, and by TCP to streams.
+func (m *Mediator) Serve(listeners []*net.TCPListener, packets []net.PacketConn, streams []*net.TCPListener) {
+	var closers []io.Closer
+	for _, l := range listeners {
+		closers = append(closers, l)
+		m.work.Go(func() { m.accept(l, m.connection) })
+	}
+	for _, l := range streams {
+		closers = append(closers, l)
+		m.work.Go(func() { m.accept(l, m.questions) })
+	}
+	for _, p := range packets {
+		closers = append(closers, p)
+		m.work.Go(func() { m.datagrams(p) })
+	}
+	context.AfterFunc(m.closing, func() {
+		for _, c := range closers {
+			_ = c.Close() // nothing is in it
+		}
+	})
+}
+
+// Close ends all connections and returns when everything has been reported.
+func (m *Mediator) Close() {
+	m.end()
+	m.work.Wait()
+}
+
+// accept has each connection of a listener handled, as far as there may be more of them.
+func (m *Mediator) accept(l *net.TCPListener, handle func(*net.TCPConn)) {
+	for {
+		c, err := l.AcceptTCP()
+		if err != nil {
+			if m.closing.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			// Out of descriptors, for one. What waits is not lost.
+			select {
+			case <-time.After(10 * time.Millisecond):
+				continue
+			case <-m.closing.Done():
+				return
+			}
+		}
+		if m.open.Add(1) > m.limit {
+			m.open.Add(-1)
+			e := m.begin(c)
+			m.refuse(c, &e, refuse(TooMany, "there are %d connections already", m.limit))
+			continue
+		}
+		m.work.Go(func() {
+			defer m.open.Add(-1)
+			handle(c)
+		})
+	}
+}
+
+// begin returns the event of a connection, with what is known of it.
+func (m *Mediator) begin(c *net.TCPConn) Event {
+	e := Event{Began: time.Now()}
+	if local, ok := c.LocalAddr().(*net.TCPAddr); ok {
+		at := local.AddrPort()
+		e.Port = at.Port()
+		if host, ok := m.names.Host(at.Addr().Unmap()); ok {
+			e.Host = host
+		} else {
+			e.Host = at.Addr().Unmap().String()
+		}
+	}
+	return e
+}
+
+// refuse resets a connection, so that the client does not take it for an end of what was
+// said.
+func (m *Mediator) refuse(c *net.TCPConn, e *Event, r *refusal) {
+	reset(c)
+	e.Reason, e.Detail = r.reason, r.detail
+	if r.at.IsValid() {
+		e.Address = r.at
+	}
+	m.tell(e)
+}
+
+func (m *Mediator) tell(e *Event) {
+	if m.report == nil {
+		return
+	}
+	e.Duration = time.Since(e.Began)
+	m.reported.Lock()
+	defer m.reported.Unlock()
+	m.report(*e)
+}
+
+// connection connects a client to where it wants to go.
+func (m *Mediator) connection(c *net.TCPConn) {
+	e := m.begin(c)
+	d, ok := m.destination(c)
+	if !ok {
+		m.refuse(c, &e, refuse(NotAllowed, "the policy allows no such destination"))
+		return
+	}
+	// A client that has gone away is not waited for.
+	ctx, cancel := context.WithCancel(m.closing)
+	defer cancel()
+	up, err := m.dial(ctx, d)
+	if err != nil {
+		refused, ok := errors.AsType[*refusal](err)
+		if !ok {
+			refused = refuse(Unreachable, "%v", err)
+		}
+		m.refuse(c, &e, refused)
+		return
+	}
+	e.Address, e.Proxied = up.address, up.proxied
+	m.relay(c, &up, d, &e)
+	m.tell(&e)
+}
+
+func (m *Mediator) destination(c *net.TCPConn) (mir.Destination, bool) {
+	local, ok := c.LocalAddr().(*net.TCPAddr)
+	if !ok {
+		return mir.Destination{}, false
+	}
+	at := local.AddrPort()
+	return m.names.Destination(netip.AddrPortFrom(at.Addr().Unmap(), at.Port()))
+}
+
+// reset closes a connection so that the other side sees a reset.
+func reset(c *net.TCPConn) {
+	_ = c.SetLinger(0) // it may be closed already
+	_ = c.Close()
+}
