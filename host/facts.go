@@ -61,11 +61,6 @@ type Ability struct {
 // Holds reports whether the capability can be held.
 func (a Ability) Holds() bool { return a.Reason == "" }
 
-// Building reports that the capability is held nowhere yet, whatever the host.
-func (a Ability) Building() bool { return a.Reason == building }
-
-const building = "it is being built"
-
 // Abilities returns what a backend can hold on a host with these facts, in order of
 // [plan.Capabilities]. What is in doubt it cannot hold.
 func (f Facts) Abilities(b Backend) []Ability {
@@ -231,8 +226,6 @@ func (b Backend) Offers(c plan.Capability, landlock int, missing error) Ability 
 		version = landlockScopes
 	}
 	switch {
-	case c == plan.NetworkMediated:
-		return no(`use "none" or "direct"`, building)
 	case landlock == 0 && errors.Is(missing, syscall.EOPNOTSUPP):
 		return no(`boot with "landlock" in the list of the kernel's lsm= parameter`, "Landlock is built into the kernel and not turned on")
 	case landlock == 0 && errors.Is(missing, syscall.ENOSYS):
@@ -259,7 +252,8 @@ func (b Backend) Offers(c plan.Capability, landlock int, missing error) Ability 
 		return no(instead, "what Landlock grants on a directory holds for all beneath it")
 	case plan.ProcessTree:
 		return no(instead, "it takes a process ID namespace, whose processes end together")
-	case plan.NetworkMediated: // above
+	case plan.NetworkMediated:
+		return no(instead, "it takes a network namespace, in which the destinations have addresses of their own")
 	}
 	return no("", "nothing is known of it")
 }

@@ -20,7 +20,7 @@ func able() host.Facts {
 }
 
 const (
-	everything = "fs-read fs-write fs-deny fs-exact-directory network-none network-direct process-tree"
+	everything = "fs-read fs-write fs-deny fs-exact-directory network-none network-direct network-mediated process-tree"
 	landlocked = "fs-read network-none network-direct"
 )
 
@@ -43,7 +43,7 @@ func TestAbilities(t *testing.T) {
 		{name: "landlock not turned on", change: func(f *host.Facts) { f.Landlock, f.LandlockError = 0, syscall.EOPNOTSUPP }, by: host.Namespaces, reason: "not turned on", fix: "lsm=", noneHold: true},
 		{name: "landlock forbidden", change: func(f *host.Facts) { f.Landlock, f.LandlockError, f.Filtered = 0, syscall.EPERM, true }, by: host.Landlock, reason: "operation not permitted", fix: "seccomp=unconfined", noneHold: true},
 		{name: "first landlock", change: func(f *host.Facts) { f.Landlock = 1 }, by: host.Namespaces, reason: "moved to another directory; this is version 1", fix: "5.19", noneHold: true},
-		{name: "second landlock", change: func(f *host.Facts) { f.Landlock = 2 }, by: host.Namespaces, can: "fs-read fs-write fs-deny fs-exact-directory network-none process-tree", reason: "D-Bus", fix: "6.12", best: host.Namespaces},
+		{name: "second landlock", change: func(f *host.Facts) { f.Landlock = 2 }, by: host.Namespaces, can: "fs-read fs-write fs-deny fs-exact-directory network-none network-mediated process-tree", reason: "D-Bus", fix: "6.12", best: host.Namespaces},
 		{name: "landlock without scopes", change: func(f *host.Facts) { f.Landlock = 5 }, by: host.Landlock, reason: "signals from other processes; this is version 5", fix: "6.12", best: host.Namespaces},
 		{name: "namespaces turned off", change: func(f *host.Facts) { f.Namespaces.User, f.MaxUserNamespaces = syscall.ENOSPC, 0 }, by: host.Namespaces, reason: "turned off by user.max_user_namespaces", fix: "sysctl -w user.max_user_namespaces=15000", best: host.Landlock},
 		{name: "namespaces turned off for root", change: func(f *host.Facts) { f.Namespaces.User, f.MaxUserNamespaces, f.Root = syscall.ENOSPC, 0, true }, by: host.Namespaces, reason: "turned off", fix: "sysctl -w user.max_user_namespaces", best: host.Landlock},
@@ -56,10 +56,10 @@ func TestAbilities(t *testing.T) {
 		{name: "no user namespaces in the kernel", change: func(f *host.Facts) { f.Namespaces.User = syscall.EINVAL }, by: host.Namespaces, reason: "invalid argument", fix: "CONFIG_USER_NS=y", best: host.Landlock},
 		{name: "limit reached", change: func(f *host.Facts) { f.Namespaces.User = syscall.ENOSPC }, by: host.Namespaces, reason: "no space left", fix: "sysctl -w user.max_user_namespaces=30000", best: host.Landlock},
 		{name: "no network namespaces", change: func(f *host.Facts) { f.Namespaces.Net = syscall.EINVAL }, by: host.Namespaces, can: "fs-read fs-write fs-deny fs-exact-directory network-direct process-tree", reason: "network namespaces cannot be made", fix: "CONFIG_NET_NS=y", best: host.Namespaces},
-		{name: "no process namespaces", change: func(f *host.Facts) { f.Namespaces.PID = syscall.EINVAL }, by: host.Namespaces, can: "fs-read fs-write fs-deny fs-exact-directory network-none network-direct", reason: "process ID namespaces", fix: "CONFIG_PID_NS=y", best: host.Namespaces},
+		{name: "no process namespaces", change: func(f *host.Facts) { f.Namespaces.PID = syscall.EINVAL }, by: host.Namespaces, can: "fs-read fs-write fs-deny fs-exact-directory network-none network-direct network-mediated", reason: "process ID namespaces", fix: "CONFIG_PID_NS=y", best: host.Namespaces},
 		{name: "no IPC namespaces", change: func(f *host.Facts) { f.Namespaces.Others = syscall.ENOSPC }, by: host.Namespaces, reason: "IPC, UTS and cgroup namespaces", fix: "sysctl -w user.max_ipc_namespaces=30000 user.max_uts_namespaces=30000 user.max_cgroup_namespaces=30000", best: host.Landlock},
 		{name: "no more network namespaces", change: func(f *host.Facts) { f.Namespaces.Net = syscall.ENOSPC }, by: host.Namespaces, can: "fs-read fs-write fs-deny fs-exact-directory network-direct process-tree", reason: "network namespaces cannot be made", fix: "sysctl -w user.max_net_namespaces=30000", best: host.Namespaces},
-		{name: "no more process namespaces", change: func(f *host.Facts) { f.Namespaces.PID = syscall.ENOSPC }, by: host.Namespaces, can: "fs-read fs-write fs-deny fs-exact-directory network-none network-direct", reason: "process ID namespaces", fix: "sysctl -w user.max_pid_namespaces=30000", best: host.Namespaces},
+		{name: "no more process namespaces", change: func(f *host.Facts) { f.Namespaces.PID = syscall.ENOSPC }, by: host.Namespaces, can: "fs-read fs-write fs-deny fs-exact-directory network-none network-direct network-mediated", reason: "process ID namespaces", fix: "sysctl -w user.max_pid_namespaces=30000", best: host.Namespaces},
 		{name: "no more mount namespaces", change: func(f *host.Facts) { f.Namespaces.Mount = syscall.ENOSPC }, by: host.Namespaces, reason: "mounts in a namespace", fix: "sysctl -w user.max_mnt_namespaces=30000", best: host.Landlock},
 		{name: "Linux 5.4", change: func(f *host.Facts) {
 			f.Release, f.MountCalls, f.Landlock, f.LandlockError = "5.4.0", syscall.ENOSYS, 0, syscall.ENOSYS
@@ -87,7 +87,6 @@ func TestAbilities(t *testing.T) {
 				switch {
 				case a.Holds():
 					can = append(can, string(a.Capability))
-				case a.Capability == plan.NetworkMediated && first.Holds(): // which is being built
 				case first.Holds():
 					first = a
 				}

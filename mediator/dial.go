@@ -334,6 +334,9 @@ func (a already) DialContext(context.Context, string, string) (net.Conn, error) 
 // cause returns what is at the bottom of an error of net: the addresses around it are in the
 // event already.
 func cause(err error) error {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return errors.New(dns.Err)
+	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
 		return op.Err
 	}

@@ -40,6 +40,8 @@ type Event struct {
 	Address netip.AddrPort
 	Proxied bool // by the proxy of the host
 
+	ServerName string // that TLS asked for, where it is the reason
+
 	// ECH says that the client has sent an Encrypted Client Hello (RFC 9849), which may hold
 	// another name than the one that is seen, or nothing: browsers always send one.
 	ECH bool

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -29,6 +28,9 @@ const (
 // A Config is what a mediator is to do.
 type Config struct {
 	Destinations []mir.Destination // that may be reached
+
+	// Machine is the name of the machine that the command knows, where it may look for itself.
+	Machine string
 
 	// AllowPrivate are hosts of destinations whose names may resolve to addresses that are
 	// none of a public host. It comes from the host, never from a policy.
@@ -75,7 +77,7 @@ type Mediator struct {
 // destination.
 func New(c Config) (*Mediator, error) {
 	m := &Mediator{
-		names: NewNames(c.Destinations), private: map[string]bool{}, pins: c.Pins, proxy: c.Proxy,
+		names: NewNames(c.Destinations, c.Machine), private: map[string]bool{}, pins: c.Pins, proxy: c.Proxy,
 		lookup: c.Lookup, limit: int64(c.Connections), report: c.Report,
 	}
 	if m.limit <= 0 {
@@ -109,28 +111,19 @@ func New(c Config) (*Mediator, error) {
 // Names returns the synthetic addresses.
 func (m *Mediator) Names() *Names { return m.names }
 
-// Serve accepts connections from listeners, and answers DNS questions, until [Mediator.Close].
-// It takes over what it is given. The listeners are bound inside, at the addresses of
-// [Names.Endpoints] or at all addresses of [Names.Ports]; questions come by datagrams to
-// packets, and by TCP to streams.
-func (m *Mediator) Serve(listeners []*net.TCPListener, packets []net.PacketConn, streams []*net.TCPListener) {
-	var closers []io.Closer
+// Serve accepts connections from listeners, and answers questions that come to datagrams, until
+// [Mediator.Close]. It takes over what it is given. The listeners are bound inside, at the
+// addresses of [Names.Listeners], and datagrams at that of [Names.Questions].
+func (m *Mediator) Serve(listeners []*net.TCPListener, datagrams net.PacketConn) {
 	for _, l := range listeners {
-		closers = append(closers, l)
-		m.work.Go(func() { m.accept(l, m.connection) })
+		m.work.Go(func() { m.accept(l) })
 	}
-	for _, l := range streams {
-		closers = append(closers, l)
-		m.work.Go(func() { m.accept(l, m.questions) })
-	}
-	for _, p := range packets {
-		closers = append(closers, p)
-		m.work.Go(func() { m.datagrams(p) })
-	}
+	m.work.Go(func() { m.datagrams(datagrams) })
 	context.AfterFunc(m.closing, func() {
-		for _, c := range closers {
-			_ = c.Close() // nothing is in it
+		for _, l := range listeners {
+			_ = l.Close() // nothing is in it
 		}
+		_ = datagrams.Close()
 	})
 }
 
@@ -141,7 +134,7 @@ func (m *Mediator) Close() {
 }
 
 // accept has each connection of a listener handled, as far as there may be more of them.
-func (m *Mediator) accept(l *net.TCPListener, handle func(*net.TCPConn)) {
+func (m *Mediator) accept(l *net.TCPListener) {
 	for {
 		c, err := l.AcceptTCP()
 		if err != nil {
@@ -158,28 +151,37 @@ func (m *Mediator) accept(l *net.TCPListener, handle func(*net.TCPConn)) {
 		}
 		if m.open.Add(1) > m.limit {
 			m.open.Add(-1)
-			e := m.begin(c)
+			at, _ := local(c)
+			e := m.begin(at)
 			m.refuse(c, &e, refuse(TooMany, "there are %d connections already", m.limit))
 			continue
 		}
 		m.work.Go(func() {
 			defer m.open.Add(-1)
-			handle(c)
+			if at, ok := local(c); ok && at == m.names.Questions() {
+				m.questions(c)
+			} else {
+				m.connection(c, at)
+			}
 		})
 	}
 }
 
-// begin returns the event of a connection, with what is known of it.
-func (m *Mediator) begin(c *net.TCPConn) Event {
-	e := Event{Began: time.Now()}
-	if local, ok := c.LocalAddr().(*net.TCPAddr); ok {
-		at := local.AddrPort()
-		e.Port = at.Port()
-		if host, ok := m.names.Host(at.Addr().Unmap()); ok {
-			e.Host = host
-		} else {
-			e.Host = at.Addr().Unmap().String()
-		}
+// local returns what a connection inside was made to.
+func local(c *net.TCPConn) (netip.AddrPort, bool) {
+	a, ok := c.LocalAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}, false
+	}
+	at := a.AddrPort()
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), true
+}
+
+// begin returns the event of a connection that was made to an address inside.
+func (m *Mediator) begin(at netip.AddrPort) Event {
+	e := Event{Began: time.Now(), Host: at.Addr().String(), Port: at.Port()}
+	if host, ok := m.names.Host(at.Addr()); ok {
+		e.Host = host
 	}
 	return e
 }
@@ -206,9 +208,9 @@ func (m *Mediator) tell(e *Event) {
 }
 
 // connection connects a client to where it wants to go.
-func (m *Mediator) connection(c *net.TCPConn) {
-	e := m.begin(c)
-	d, ok := m.destination(c)
+func (m *Mediator) connection(c *net.TCPConn, at netip.AddrPort) {
+	e := m.begin(at)
+	d, ok := m.names.Destination(at)
 	if !ok {
 		m.refuse(c, &e, refuse(NotAllowed, "the policy allows no such destination"))
 		return
@@ -228,15 +230,6 @@ func (m *Mediator) connection(c *net.TCPConn) {
 	e.Address, e.Proxied = up.address, up.proxied
 	m.relay(c, &up, d, &e)
 	m.tell(&e)
-}
-
-func (m *Mediator) destination(c *net.TCPConn) (mir.Destination, bool) {
-	local, ok := c.LocalAddr().(*net.TCPAddr)
-	if !ok {
-		return mir.Destination{}, false
-	}
-	at := local.AddrPort()
-	return m.names.Destination(netip.AddrPortFrom(at.Addr().Unmap(), at.Port()))
 }
 
 // reset closes a connection so that the other side sees a reset.

@@ -58,7 +58,7 @@ type setting struct {
 	at       []string                // the destinations
 	pins     map[string]string       // HOST:PORT to ADDR:PORT
 	resolve  map[string][]netip.Addr // names of the host
-	anywhere bool                    // one listener a port, at all addresses
+	anywhere bool                    // and many others, so that there is one listener a port, at all addresses
 }
 
 func start(t testing.TB, s setting) *network {
@@ -69,6 +69,12 @@ func start(t testing.TB, s setting) *network {
 		s.Destinations = append(s.Destinations, destination(t, at))
 	}
 	s.Pins = map[mir.Destination]netip.AddrPort{}
+	if s.anywhere { // there is one listener a port when there are many names
+		_, port, _ := strings.Cut(s.at[0], ":")
+		for i := range 32 {
+			s.Destinations = append(s.Destinations, destination(t, fmt.Sprintf("more-%d.example.com:%s", i, port)))
+		}
+	}
 	for from, to := range s.pins {
 		s.Pins[destination(t, from)] = netip.MustParseAddrPort(to)
 	}
@@ -94,21 +100,18 @@ func start(t testing.TB, s setting) *network {
 		t.Fatal(err)
 	}
 	var listeners []*net.TCPListener
-	if s.anywhere {
-		for _, port := range n.Names().Ports() {
-			listeners = append(listeners, listenTCP(t, netip.AddrPortFrom(netip.IPv4Unspecified(), port)))
-		}
-	} else {
-		for _, at := range n.Names().Endpoints() {
-			listeners = append(listeners, listenTCP(t, at))
-		}
+	all := n.Names().Listeners()
+	if anywhere := !slices.ContainsFunc(all, func(at netip.AddrPort) bool { return at.Port() != 53 && !at.Addr().IsUnspecified() }); anywhere != s.anywhere {
+		t.Fatalf("listeners at %v", all)
 	}
-	resolver := netip.AddrPortFrom(n.Names().Resolver(), 53)
-	packets, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(resolver))
+	for _, at := range all {
+		listeners = append(listeners, listenTCP(t, at))
+	}
+	datagrams, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(n.Names().Questions()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Serve(listeners, []net.PacketConn{packets}, []*net.TCPListener{listenTCP(t, resolver)})
+	n.Serve(listeners, datagrams)
 	t.Cleanup(n.Close)
 	return n
 }

@@ -16,20 +16,23 @@ import (
 // that end in .0 or .255, which some programs take for a network and for everybody in it. A
 // policy has [mir.MaxDestinations] destinations at most, a hundredth of what there is.
 //
-// A policy may list localhost and names beneath it. These too have an address, but neither
-// the resolver nor /etc/hosts tells it: they are where the command itself is (RFC 6761,
-// section 6.3).
+// A policy may list localhost, whose address is the one that every program knows, 127.0.0.1:
+// what it lists there leads to the host's own, if the host allows that.
 type Names struct {
 	hosts        []string          // sorted, distinct; their indexes are those of the addresses
 	first        []int             // of the destinations of each host, and at last how many there are
 	destinations []mir.Destination // sorted by host and port, distinct
+	machine      string            // in lower case; empty where it is none, or a host's name
 }
 
 // perBlock is how many addresses of 256 are used, without those two.
 const perBlock = 254
 
-// NewNames returns the names of a policy's destinations, which come in any order.
-func NewNames(destinations []mir.Destination) *Names {
+const questionPort = 53 // of DNS
+
+// NewNames returns the names of a policy's destinations, which come in any order, and of the
+// machine, which is at 127.0.1.1 if its name is one.
+func NewNames(destinations []mir.Destination, machine string) *Names {
 	sorted := slices.Clone(destinations)
 	slices.SortFunc(sorted, func(a, b mir.Destination) int {
 		return cmp.Or(strings.Compare(a.Host.String(), b.Host.String()), cmp.Compare(a.Port, b.Port))
@@ -42,6 +45,11 @@ func NewNames(destinations []mir.Destination) *Names {
 		}
 	}
 	n.first = append(n.first, len(n.destinations))
+	if machine = strings.ToLower(machine); isMachine(machine) {
+		if _, ok := n.Address(machine); !ok {
+			n.machine = machine
+		}
+	}
 	return n
 }
 
@@ -50,6 +58,22 @@ func address(index int) netip.Addr {
 	index++
 	block := index / perBlock
 	return netip.AddrFrom4([4]byte{198, byte(18 + block>>8), byte(block), byte(1 + index%perBlock)})
+}
+
+// localhost is the name that is the same everywhere (RFC 6761, section 6.3).
+const localhost = "localhost"
+
+func loopback() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
+
+// ownAddress is that of the machine's own name, as Debian has it.
+func ownAddress() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 1, 1}) }
+
+// at returns the address of a host by its index.
+func (n *Names) at(index int) netip.Addr {
+	if n.hosts[index] == localhost {
+		return loopback()
+	}
+	return address(index)
 }
 
 // isSynthetic reports whether an address is of the range, some host's or not.
@@ -63,6 +87,9 @@ func isSynthetic(a netip.Addr) bool {
 
 // index returns that of the host that has an address.
 func (n *Names) index(a netip.Addr) (int, bool) {
+	if a == loopback() {
+		return slices.BinarySearch(n.hosts, localhost)
+	}
 	if !isSynthetic(a) {
 		return 0, false
 	}
@@ -72,7 +99,7 @@ func (n *Names) index(a netip.Addr) (int, bool) {
 	}
 	block := int(b[1]-18)<<8 | int(b[2])
 	index := block*perBlock + int(b[3]) - 2
-	return index, 0 <= index && index < len(n.hosts)
+	return index, 0 <= index && index < len(n.hosts) && n.hosts[index] != localhost
 }
 
 // Resolver returns the address of the resolver, which is no host's.
@@ -84,7 +111,7 @@ func (n *Names) Address(host string) (netip.Addr, bool) {
 	if !ok {
 		return netip.Addr{}, false
 	}
-	return address(i), true
+	return n.at(i), true
 }
 
 // Host returns the host that has an address.
@@ -116,43 +143,67 @@ func (n *Names) Destination(at netip.AddrPort) (mir.Destination, bool) {
 	return all[p], true
 }
 
-// Ports returns the ports of all destinations, sorted and each once.
-func (n *Names) Ports() []uint16 {
-	ports := make([]uint16, len(n.destinations))
-	for i, d := range n.destinations {
-		ports[i] = d.Port
-	}
-	slices.Sort(ports)
-	return slices.Compact(ports)
-}
+// apart is how many destinations there may be for each to have a listener of its own. To make
+// one takes the kernel some microseconds, in each launch.
+const apart = 32
 
-// Endpoints returns where each destination is to be found, sorted by address and port.
-func (n *Names) Endpoints() []netip.AddrPort {
-	all := make([]netip.AddrPort, 0, len(n.destinations))
+// Listeners returns where the sockets are to be that [Mediator.Serve] is given: one for each
+// destination and one for questions, in no order. Of many destinations there is one for each
+// port instead, at all addresses of the sandbox, and what connects to another one of these is
+// refused by the mediator.
+func (n *Names) Listeners() []netip.AddrPort {
+	if len(n.destinations) > apart {
+		ports := make([]uint16, len(n.destinations))
+		for i, d := range n.destinations {
+			ports[i] = d.Port
+		}
+		slices.Sort(ports)
+		all := []netip.AddrPort{}
+		for _, port := range slices.Compact(ports) {
+			all = append(all, netip.AddrPortFrom(netip.IPv4Unspecified(), port))
+		}
+		if !slices.Contains(ports, questionPort) {
+			all = append(all, n.Questions())
+		}
+		return all
+	}
+	all := make([]netip.AddrPort, 0, len(n.destinations)+1)
 	for i := range n.hosts {
 		for _, d := range n.of(i) {
-			all = append(all, netip.AddrPortFrom(address(i), d.Port))
+			all = append(all, netip.AddrPortFrom(n.at(i), d.Port))
 		}
 	}
-	return all
+	return append(all, n.Questions())
 }
 
-// Hosts returns the text of /etc/hosts (hosts(5)): localhost, and each host at its address.
+// Questions returns where the socket is to be to which questions come by UDP.
+func (n *Names) Questions() netip.AddrPort { return netip.AddrPortFrom(n.Resolver(), questionPort) }
+
+// Hosts returns the text of /etc/hosts (hosts(5)): localhost and the machine, and each host at its address.
 func (n *Names) Hosts() []byte {
 	const local = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
-	size := len(local)
+	size := len(local) + len(n.machine) + len("127.0.1.1 \n")
 	for _, host := range n.hosts {
 		size += len("198.18.255.254 ") + len(host) + 1
 	}
 	text := append(make([]byte, 0, size), local...)
+	if n.machine != "" {
+		text = append(append(append(ownAddress().AppendTo(text), ' '), n.machine...), '\n')
+	}
 	for i, host := range n.hosts {
-		if isLocalhost(host) {
+		if host == localhost {
 			continue
 		}
 		text = append(address(i).AppendTo(text), ' ')
 		text = append(append(text, host...), '\n')
 	}
 	return text
+}
+
+// isMachine reports whether a name in lower case can stand in /etc/hosts: the kernel takes any
+// bytes for the name of a machine.
+func isMachine(name string) bool {
+	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" && !isLocalhost(name)
 }
 
 // ResolvConf returns the text of /etc/resolv.conf (resolv.conf(5)).
@@ -169,5 +220,5 @@ func (n *Names) ResolvConf() []byte {
 
 // isLocalhost reports whether a name in lower case is localhost or one beneath it.
 func isLocalhost(name string) bool {
-	return name == "localhost" || strings.HasSuffix(name, ".localhost")
+	return name == localhost || strings.HasSuffix(name, "."+localhost)
 }

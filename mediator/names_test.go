@@ -47,12 +47,12 @@ func most(t testing.TB, ofOne int) []mir.Destination {
 
 // TestNames holds the addresses, which other programs see, against a list.
 func TestNames(t *testing.T) {
-	n := NewNames(destinations(t, "b.example.com:443", "a.example.com:8443", "B.example.com:80", "a.example.com:443", "a.example.com:443", "c:1", "app.localhost:80", "localhost:5432"))
+	n := NewNames(destinations(t, "b.example.com:443", "a.example.com:8443", "B.example.com:80", "a.example.com:443", "a.example.com:443", "c:1", "app.localhost:80", "localhost:5432"), "Machine_1.example.com")
 	if got := n.Resolver().String(); got != "198.18.0.1" {
 		t.Errorf("the resolver is at %s", got)
 	}
 	for host, want := range map[string]string{
-		"a.example.com": "198.18.0.2", "app.localhost": "198.18.0.3", "b.example.com": "198.18.0.4", "c": "198.18.0.5", "localhost": "198.18.0.6",
+		"a.example.com": "198.18.0.2", "app.localhost": "198.18.0.3", "b.example.com": "198.18.0.4", "c": "198.18.0.5", "localhost": "127.0.0.1",
 		"": "", "A.example.com": "", "a.example.com.": "", "example.com": "", "d": "",
 	} {
 		a, ok := n.Address(host)
@@ -63,20 +63,31 @@ func TestNames(t *testing.T) {
 			t.Errorf("the host of %v: %q, want %q", a, got, host)
 		}
 	}
-	if got, want := fmt.Sprint(n.Ports()), "[1 80 443 5432 8443]"; got != want {
-		t.Errorf("ports %s, want %s", got, want)
+	if got, want := fmt.Sprint(n.Listeners()), "[198.18.0.2:443 198.18.0.2:8443 198.18.0.3:80 198.18.0.4:80 198.18.0.4:443 198.18.0.5:1 127.0.0.1:5432 198.18.0.1:53]"; got != want {
+		t.Errorf("listeners %s, want %s", got, want)
 	}
-	if got, want := fmt.Sprint(n.Endpoints()), "[198.18.0.2:443 198.18.0.2:8443 198.18.0.3:80 198.18.0.4:80 198.18.0.4:443 198.18.0.5:1 198.18.0.6:5432]"; got != want {
-		t.Errorf("endpoints %s, want %s", got, want)
+	if d, ok := n.Destination(netip.MustParseAddrPort("127.0.0.1:5432")); !ok || d.String() != "localhost:5432" {
+		t.Errorf("at 127.0.0.1 is %v, %v", d, ok)
+	}
+	if host, ok := n.Host(netip.MustParseAddr("198.18.0.6")); ok {
+		t.Errorf("%s is at an address of its own", host)
 	}
 	const hosts = `127.0.0.1 localhost
 ::1 localhost ip6-localhost ip6-loopback
+127.0.1.1 machine_1.example.com
 198.18.0.2 a.example.com
+198.18.0.3 app.localhost
 198.18.0.4 b.example.com
 198.18.0.5 c
 `
 	if got := string(n.Hosts()); got != hosts {
 		t.Errorf("/etc/hosts is\n%s", got)
+	}
+	for _, machine := range []string{"", "A.example.com", "localhost", "x.LOCALHOST", "two names", "line\n192.0.2.1 b", "é"} {
+		other := NewNames(n.destinations, machine)
+		if got := string(other.Hosts()); got != strings.Replace(hosts, "127.0.1.1 machine_1.example.com\n", "", 1) {
+			t.Errorf("on %q /etc/hosts is\n%s", machine, got)
+		}
 	}
 	const resolver = "nameserver 198.18.0.1\nsearch .\noptions ndots:0 timeout:1\n"
 	if got := string(n.ResolvConf()); got != resolver {
@@ -86,18 +97,36 @@ func TestNames(t *testing.T) {
 
 // TestNoNames has names of nothing.
 func TestNoNames(t *testing.T) {
-	n := NewNames(nil)
-	if all := n.Endpoints(); len(all) != 0 || len(n.Ports()) != 0 || strings.Count(string(n.Hosts()), "\n") != 2 {
-		t.Errorf("%v, %v, %s", all, n.Ports(), n.Hosts())
+	n := NewNames(nil, "")
+	if all := n.Listeners(); fmt.Sprint(all) != "[198.18.0.1:53]" || strings.Count(string(n.Hosts()), "\n") != 2 {
+		t.Errorf("%v, %s", all, n.Hosts())
 	}
 	if _, ok := n.Host(n.Resolver()); ok {
 		t.Error("the resolver is a host")
 	}
 }
 
+// TestListenersOfMany has a policy with so many destinations that they have listeners together,
+// and one of them at the port of questions.
+func TestListenersOfMany(t *testing.T) {
+	var all []string
+	for i := range apart {
+		all = append(all, fmt.Sprintf("h%d.example.com:%d", i, 443+i%2))
+	}
+	if got := NewNames(destinations(t, all...), "").Listeners(); len(got) != apart+1 || got[0].String() != "198.18.0.2:443" {
+		t.Errorf("%v, want one for each", got)
+	}
+	if got := fmt.Sprint(NewNames(destinations(t, append(all, "more.example.com:443")...), "").Listeners()); got != "[0.0.0.0:443 0.0.0.0:444 198.18.0.1:53]" {
+		t.Error(got)
+	}
+	if got := fmt.Sprint(NewNames(destinations(t, append(all, "dns.example.com:53")...), "").Listeners()); got != "[0.0.0.0:53 0.0.0.0:443 0.0.0.0:444]" {
+		t.Error(got)
+	}
+}
+
 // TestSynthetic looks for hosts at addresses next to the ones that are given out.
 func TestSynthetic(t *testing.T) {
-	n := NewNames(most(t, 1))
+	n := NewNames(most(t, 1), "")
 	for text, want := range map[string]bool{
 		"198.18.0.2": true, "198.18.0.254": true, "198.18.1.1": true, "198.18.4.9": true, // the 1024th: 1 + 253 + 3*254 + 9
 		"198.18.4.10": false, "198.18.0.0": false, "198.18.0.1": false, "198.18.0.255": false, "198.18.1.0": false, "198.18.1.255": false,
@@ -126,11 +155,11 @@ func TestMostNames(t *testing.T) {
 		t.Run(fmt.Sprintf("%d ports a host", ofOne), func(t *testing.T) {
 			all := most(t, ofOne)
 			before := slices.Clone(all)
-			n := NewNames(all)
+			n := NewNames(all, "")
 			if !slices.Equal(all, before) {
 				t.Error("what it is given is changed")
 			}
-			if again := NewNames(slices.Repeat(before, 2)); string(again.Hosts()) != string(n.Hosts()) || !slices.Equal(again.Endpoints(), n.Endpoints()) {
+			if again := NewNames(slices.Repeat(before, 2), ""); string(again.Hosts()) != string(n.Hosts()) || !slices.Equal(again.Listeners(), n.Listeners()) {
 				t.Error("it is not the same twice")
 			}
 			taken := map[netip.Addr]string{n.Resolver(): "the resolver"}
@@ -163,23 +192,31 @@ func TestMostNames(t *testing.T) {
 				a, _ := n.Address(d.Host.String())
 				want[netip.AddrPortFrom(a, d.Port)] = d
 			}
-			endpoints := n.Endpoints()
-			if len(endpoints) != len(want) || len(want) != len(all) {
-				t.Fatalf("%d endpoints of %d destinations", len(endpoints), len(all))
+			if len(want) != len(all) {
+				t.Fatalf("%d endpoints of %d destinations", len(want), len(all))
 			}
-			if !slices.IsSortedFunc(endpoints, netip.AddrPort.Compare) {
-				t.Error("the endpoints are out of order")
-			}
-			for _, at := range endpoints {
-				if d, ok := n.Destination(at); !ok || want[at] != d {
-					t.Fatalf("at %v is %v, want %v", at, d, want[at])
+			ports := map[uint16]bool{}
+			for at, d := range want {
+				ports[at.Port()] = true
+				if got, ok := n.Destination(at); !ok || got != d {
+					t.Fatalf("at %v is %v, want %v", at, got, d)
 				}
+			}
+			tried := []uint16{0, 2, 65535}
+			for _, at := range n.Listeners() {
+				if at != n.Questions() && (!at.Addr().IsUnspecified() || !ports[at.Port()]) {
+					t.Fatalf("nobody is at %v", at)
+				}
+				tried = append(tried, at.Port())
+			}
+			if len(n.Listeners()) != len(ports)+1 {
+				t.Fatalf("%d listeners for %d ports", len(n.Listeners()), len(ports))
 			}
 			// All there is otherwise around there.
 			for third := range 6 {
 				for fourth := range 256 {
 					a := netip.AddrFrom4([4]byte{198, 18, byte(third), byte(fourth)})
-					for _, port := range append(n.Ports(), 0, 2, 65535) {
+					for _, port := range tried {
 						at := netip.AddrPortFrom(a, port)
 						d, ok := n.Destination(at)
 						if w, there := want[at]; ok != there || d != w {
@@ -211,7 +248,7 @@ func BenchmarkRatioNames(b *testing.B) {
 	})
 	b.ReportAllocs()
 	for b.Loop() {
-		NewNames(all).Hosts()
+		NewNames(all, "").Hosts()
 	}
 	ratio.Print(os.Stdout, "names-1024-milliseconds", b.Elapsed().Seconds()*1000/float64(b.N), 0.2)
 }

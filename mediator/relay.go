@@ -80,6 +80,7 @@ func clientHello(c *net.TCPConn, d mir.Destination, e *Event) (first []byte, ref
 			case h.state == helloRefused:
 				return nil, refuse(BadHello, "what begins like TLS is refused: %s", h.reason), nil
 			case h.state == helloNamed && h.name != "" && h.name != d.Host.String():
+				e.ServerName = h.name
 				return nil, refuse(ServerName, "TLS asks for %q", h.name), nil
 			case h.state != helloMore:
 				return buffer[:have], nil, c.SetReadDeadline(time.Time{})

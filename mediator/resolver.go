@@ -48,8 +48,8 @@ const refusedName = "the policy allows no such name"
 // TCP. The answer is nil for what must get none.
 //
 // The address of an allowed name is told, and the name of such an address; of an allowed name
-// there are no other records, which is no error, so that a client goes on at once. Names of
-// localhost are at loopback. All other questions are refused, except for the names of
+// there are no other records, which is no error, so that a client goes on at once. Localhost
+// and names beneath it that are not allowed, and the machine, are at loopback. All other questions are refused, except for the names of
 // addresses that could be a host's, which do not exist: nothing asks for the name of an address
 // to get anywhere.
 //
@@ -176,18 +176,20 @@ func (n *Names) answer(m *dnsmessage.Message, q dnsmessage.Question) bool {
 
 // addresses returns those of a name in lower case that is allowed; v6 may be none.
 func (n *Names) addresses(name string) (v4, v6 netip.Addr, ok bool) {
-	if isLocalhost(name) {
-		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback(), true
+	if v4, ok = n.Address(name); ok && name != localhost {
+		return v4, netip.Addr{}, true
 	}
-	v4, ok = n.Address(name)
-	return v4, netip.Addr{}, ok
+	if name == n.machine && name != "" {
+		return ownAddress(), netip.Addr{}, true
+	}
+	return loopback(), netip.IPv6Loopback(), isLocalhost(name)
 }
 
 // pointed returns the host whose address a name in lower case is, as PTR records have it.
 // There is none at an address that could have one; the names of others may not be asked for.
 func (n *Names) pointed(name string) (host string, ok bool) {
 	if name == "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.ip6.arpa" { // ::1
-		return "localhost", true
+		return localhost, true
 	}
 	text, ok := strings.CutSuffix(name, ".in-addr.arpa")
 	if !ok {
@@ -199,8 +201,11 @@ func (n *Names) pointed(name string) (host string, ok bool) {
 	}
 	b := a.As4()
 	a = netip.AddrFrom4([4]byte{b[3], b[2], b[1], b[0]})
-	if a == netip.AddrFrom4([4]byte{127, 0, 0, 1}) {
-		return "localhost", true
+	switch {
+	case a == loopback():
+		return localhost, true
+	case a == ownAddress() && n.machine != "":
+		return n.machine, true
 	}
 	host, _ = n.Host(a)
 	return host, isSynthetic(a)

@@ -22,7 +22,7 @@ var longest = strings.Repeat(strings.Repeat("l", 62)+".", 4) + "e"
 
 func fewNames(t testing.TB) *Names {
 	t.Helper()
-	return NewNames(destinations(t, "a.example.com:443", "b.example.com:443", longest+":443", "localhost:5432", "single:80"))
+	return NewNames(destinations(t, "a.example.com:443", "b.example.com:443", longest+":443", "localhost:5432", "single:80"), "Machine")
 }
 
 // message returns one with ID 0x1234, of flags, a digit for the count of each section, and what
@@ -129,10 +129,14 @@ func TestAnswer(t *testing.T) {
 		{name: "x.localhost", of: dnsmessage.TypeAAAA, answer: "AAAA ::1"},
 		{name: "localhost", of: dnsmessage.TypeALL, answer: "A 127.0.0.1"},
 		{name: "localhost", of: dnsmessage.TypeMX, zone: "localhost."},
+		{name: "machine", of: dnsmessage.TypeA, answer: "A 127.0.1.1"},
+		{name: "MACHINE", of: dnsmessage.TypeAAAA, zone: "MACHINE."},
+		{name: "1.1.0.127.in-addr.arpa", of: naming, answer: "PTR machine."},
 
 		{name: "2.0.18.198.in-addr.arpa", of: naming, answer: "PTR a.example.com."},
 		{name: "4.0.18.198.in-addr.arpa", of: naming, answer: "PTR " + longest + "."},
-		{name: "5.0.18.198.IN-ADDR.arpa", of: naming, answer: "PTR localhost."},
+		{name: "5.0.18.198.IN-ADDR.arpa", of: naming, code: dnsmessage.RCodeNameError, zone: "18.198.IN-ADDR.arpa."}, // localhost has none of its own
+		{name: "6.0.18.198.in-addr.arpa", of: naming, answer: "PTR single."},
 		{name: "2.0.18.198.in-addr.arpa", of: dnsmessage.TypeALL, answer: "PTR a.example.com."},
 		{name: "2.0.18.198.in-addr.arpa", of: dnsmessage.TypeA, zone: "2.0.18.198.in-addr.arpa."},
 		{name: "1.0.0.127.in-addr.arpa", of: naming, answer: "PTR localhost."},
@@ -591,13 +595,13 @@ func FuzzAnswer(f *testing.F) {
 			switch b := r.Body.(type) {
 			case *dnsmessage.AResource:
 				host, _ := n.Host(netip.AddrFrom4(b.A))
-				ok = host == name || b.A == [4]byte{127, 0, 0, 1} && strings.HasSuffix("."+name, ".localhost")
+				ok = host == name || b.A == [4]byte{127, 0, 0, 1} && strings.HasSuffix("."+name, ".localhost") || b.A == [4]byte{127, 0, 1, 1} && name == "machine"
 			case *dnsmessage.AAAAResource:
 				ok = netip.AddrFrom16(b.AAAA) == netip.IPv6Loopback() && strings.HasSuffix("."+name, ".localhost")
 			case *dnsmessage.PTRResource:
 				host := strings.TrimSuffix(b.PTR.String(), ".")
 				_, ok = n.Address(host)
-				ok = (ok || host == "localhost") && strings.HasSuffix(name, ".arpa")
+				ok = (ok || host == "localhost" || host == "machine") && strings.HasSuffix(name, ".arpa")
 			}
 			if !ok {
 				t.Fatalf("of %q it says %v", name, r)

@@ -41,11 +41,11 @@ func Diff(before, after *Plan) mir.Comparison {
 		c.Widened = addChanges(c.Widened, host.Widened)
 		c.Narrowed = addChanges(c.Narrowed, host.Narrowed)
 	}
-	limits := mir.Compare(before.limits, after.limits)
+	limits := mir.Compare(before.limits(), after.limits())
 	c.Widened = append(c.Widened, limits.Widened...)
 	c.Narrowed = append(c.Narrowed, limits.Narrowed...)
-	there := after.limits.Destinations()
-	for _, d := range before.limits.Destinations() {
+	there := after.network.Destinations()
+	for _, d := range before.network.Destinations() {
 		if !slices.Contains(there, d) {
 			continue
 		}
@@ -99,7 +99,7 @@ func (p *Plan) reach(d mir.Destination) reach {
 }
 
 // allows reports whether p itself lists a destination.
-func (p *Plan) allows(d mir.Destination) bool { return slices.Contains(p.limits.Destinations(), d) }
+func (p *Plan) allows(d mir.Destination) bool { return slices.Contains(p.network.Destinations(), d) }
 
 // contains reports whether every address of s is one of r. A pinned address is within
 // what a name may have only when private ones are allowed too: it may be one itself.
@@ -128,7 +128,7 @@ type Overlapping struct {
 // each sandbox has of its own, which count by their paths.
 func Overlaps(a, b *Plan) Overlapping {
 	o := Overlapping{Paths: mir.OverlapRules(a.ruleSet(), b.ruleSet())}
-	both, err := mir.Restrict(a.limits, b.limits)
+	both, err := mir.Restrict(a.limits(), b.limits())
 	if err != nil {
 		panic("plan: internal error: no rules are too many: " + err.Error())
 	}

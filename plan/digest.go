@@ -20,7 +20,7 @@ func (p *Plan) Digest() mir.Digest {
 		digest := policy.Digest()
 		d.text(string(digest[:]))
 	}
-	limits := p.limits.Digest()
+	limits := p.limits().Digest()
 	d.text(string(limits[:]))
 	d.text(p.at.workspace)
 	d.text(p.at.temp)

@@ -14,7 +14,7 @@ import (
 // immutable and safe for concurrent use; [Resolve] makes one.
 type Plan struct {
 	policies []*mir.Policy // that it was made of: one, or two when it was restricted
-	limits   *mir.Policy   // network and process, without rules
+	network  *mir.Policy   // that of it and of the process which counts; its rules do not
 	at       context
 
 	rules       []Rule   // by path, scope, access, policy
@@ -91,14 +91,14 @@ func (p *Plan) Directories() []string { return slices.Clone(p.directories) }
 func (p *Plan) Warnings() []*Error { return slices.Clone(p.warnings) }
 
 // Mode returns the network posture.
-func (p *Plan) Mode() mir.Mode { return p.limits.Mode() }
+func (p *Plan) Mode() mir.Mode { return p.network.Mode() }
 
 // Destinations returns the destinations that may be reached when the mode is
 // [mir.ModeMediated].
-func (p *Plan) Destinations() []mir.Destination { return p.limits.Destinations() }
+func (p *Plan) Destinations() []mir.Destination { return p.network.Destinations() }
 
 // TreeConfinement returns whether descendants must stay confined.
-func (p *Plan) TreeConfinement() mir.TreeConfinement { return p.limits.TreeConfinement() }
+func (p *Plan) TreeConfinement() mir.TreeConfinement { return p.network.TreeConfinement() }
 
 // Workspace returns the directory of the workspace, empty when there is none.
 func (p *Plan) Workspace() string { return p.at.workspace }
@@ -114,6 +114,16 @@ func (p *Plan) AllowPrivate() []mir.Hostname { return slices.Clone(p.at.allowPri
 
 // Pins returns the addresses that stand for destinations.
 func (p *Plan) Pins() []Pin { return slices.Clone(p.at.pins) }
+
+// limits returns the network and the process policy without any rules. To make that takes
+// longer than all else in a launch, for which it is of no use.
+func (p *Plan) limits() *mir.Policy {
+	limits, err := mir.Build(mir.Spec{Mode: p.Mode(), Destinations: p.Destinations(), TreeConfinement: p.TreeConfinement()})
+	if err != nil {
+		panic("plan: internal error: a policy without its rules is one: " + err.Error())
+	}
+	return limits
+}
 
 // tidy puts what was passed during resolution in order, each once.
 func (p *Plan) tidy() {

@@ -27,7 +27,7 @@ func Resolve(p *mir.Policy, h Host) (*Plan, error) {
 	r := &resolver{
 		w:    newWalker(h.Filesystem),
 		host: h,
-		plan: &Plan{policies: []*mir.Policy{p}, limits: limitsOf(p)},
+		plan: &Plan{policies: []*mir.Policy{p}, network: p},
 	}
 	r.roots(p)
 	r.network(p)
@@ -43,15 +43,6 @@ func Resolve(p *mir.Policy, h Host) (*Plan, error) {
 	}
 	r.finish()
 	return r.plan, nil
-}
-
-// limitsOf returns p without its rules.
-func limitsOf(p *mir.Policy) *mir.Policy {
-	limits, err := mir.Build(mir.Spec{Mode: p.Mode(), Destinations: p.Destinations(), TreeConfinement: p.TreeConfinement()})
-	if err != nil {
-		panic("plan: internal error: a policy without its rules is one: " + err.Error())
-	}
-	return limits
 }
 
 // A resolver makes a plan.

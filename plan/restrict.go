@@ -111,7 +111,7 @@ func joint(base, ceiling *Plan, r mir.Rule) (Rule, *Error) {
 // restrictLimits sets the network and process policy, and which addresses stand for
 // the destinations.
 func (p *Plan) restrictLimits(base, ceiling *Plan) error {
-	limits, err := mir.Restrict(base.limits, ceiling.limits)
+	limits, err := mir.Restrict(base.limits(), ceiling.limits())
 	if err != nil {
 		return err
 	}
@@ -147,6 +147,6 @@ func (p *Plan) restrictLimits(base, ceiling *Plan) error {
 	if spec.Mode == mir.ModeMediated { // one of them has it
 		p.at.hosts, p.at.resolver = max(base.at.hosts, ceiling.at.hosts), max(base.at.resolver, ceiling.at.resolver)
 	}
-	p.limits, err = mir.Build(spec)
+	p.network, err = mir.Build(spec)
 	return err
 }

@@ -19,6 +19,7 @@ const (
 	pinMount                        // a directory over itself, so that it cannot be renamed
 	maskMount                       // something that cannot be opened, listed or changed
 	ownMount                        // a directory of the sandbox's own
+	ownFile                         // a file of the sandbox's own
 	ownDevice                       // a device that does no harm
 	listing                         // an empty directory that can be listed, for one apart from its entries
 	closedMount                     // a directory that cannot be listed, in which its entries are mounted
@@ -136,6 +137,8 @@ func (l *layouter) path(path string, rules []plan.Rule) error {
 		l.add(step{Action: maskMount, Path: path, Identity: r.Identity}, now)
 	case r.Private && directory:
 		l.add(step{Action: ownMount, Path: path, Writable: permission == mir.PermitReadWrite}, now)
+	case r.Private && r.Identity.Type.IsRegular():
+		l.add(step{Action: ownFile, Path: path}, now)
 	case r.Private:
 		l.add(step{Action: ownDevice, Path: path, Writable: true}, now)
 	default:

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -37,15 +38,21 @@ func beginNamespaces(run *linux.Program, kinds uintptr) error {
 
 // inNamespaces lays out a launch with everything. The child is told to go on with what
 // there is when that is enough to do until the rest is laid out.
-func inNamespaces(run *linux.Program, goOn func() error, mask linux.Value, p *plan.Plan, c *Command, files []file, abi int) error {
+func inNamespaces(run *linux.Program, goOn func() error, mask linux.Value, p *plan.Plan, c *Command, m *mediation, files []file, abi int) error {
 	steps, err := layout(p, entriesOf)
 	if err != nil {
 		return err
 	}
+	if m != nil {
+		run.Step("listening for destinations")
+		if err := m.listen(run); err != nil {
+			return err
+		}
+	}
 	run.Step("handing over descriptors")
 	run.Files(descriptors(files))
 	run.Step("making the root")
-	b := builder{run: run, rules: run.Ruleset(abi, true), made: map[string]bool{"/": true}}
+	b := builder{run: run, rules: run.Ruleset(abi, true), made: map[string]bool{"/": true}, texts: m.texts(p)}
 	b.build(steps)
 	if err := goOn(); err != nil {
 		return err
@@ -150,13 +157,15 @@ func entriesOf(dir string) ([]entry, error) {
 
 // A builder adds to a program what makes the root of a command.
 type builder struct {
-	run   *linux.Program
-	rules linux.Ruleset // which permits what is granted once more
-	root  linux.Value
-	masks linux.Value
-	made  map[string]bool // what exists in directories of the sandbox's own
-	open  []string        // those of them that may be written
-	shut  []linux.Value   // to become read-only when all is made
+	run     *linux.Program
+	rules   linux.Ruleset // which permits what is granted once more
+	root    linux.Value
+	sources linux.Value     // what masks and files of the sandbox's own are cloned from
+	made    map[string]bool // what exists in directories of the sandbox's own
+	open    []string        // those of them that may be written
+	shut    []linux.Value   // to become read-only when all is made
+
+	texts map[string][]byte // of files of the sandbox's own, by their paths
 }
 
 // build follows the steps of a layout. The root is attached then, and yet to be entered.
@@ -183,15 +192,16 @@ func (b *builder) build(steps []step) {
 			run.Permit(b.rules, b.root, linux.OnlyList)
 		}
 	}
-	// The masks come over the old root only when it has been cloned, or they would come
-	// along.
-	if slices.ContainsFunc(steps, func(s step) bool { return s.Action == maskMount }) {
-		b.makeMasks()
+	// What mounts are cloned from comes over the old root only when that has been cloned, or
+	// it would come along.
+	masked := slices.ContainsFunc(steps, func(s step) bool { return s.Action == maskMount })
+	if masked || slices.ContainsFunc(steps, func(s step) bool { return s.Action == ownFile }) {
+		b.makeSources(masked, steps)
 	}
 	run.AttachAtRoot(b.root)
-	for _, s := range steps {
+	for i, s := range steps {
 		run.About(s.Path)
-		b.step(s)
+		b.step(i, s)
 	}
 	run.About("")
 	for _, m := range b.shut {
@@ -203,7 +213,7 @@ func (b *builder) build(steps []step) {
 	}
 }
 
-func (b *builder) step(s step) {
+func (b *builder) step(i int, s step) {
 	run := b.run
 	switch s.Action {
 	case makeDirectory:
@@ -229,8 +239,13 @@ func (b *builder) step(s step) {
 		if s.Identity.Type == fs.ModeDir {
 			name = maskedDirectory
 		}
-		m := run.CloneBeneath(b.masks, name)
+		m := run.CloneBeneath(b.sources, name)
 		b.attach(m, s, s.Identity.Type == fs.ModeDir)
+		run.Close(m)
+	case ownFile:
+		m := run.CloneBeneath(b.sources, ownName(i))
+		b.attach(m, s, false)
+		run.Permit(b.rules, m, linux.ReadFile)
 		run.Close(m)
 	case ownMount:
 		m := b.own(s)
@@ -340,14 +355,34 @@ const (
 	maskedFile      = "file"
 )
 
-// makeMasks puts what denied paths show over the old root, where it can be cloned from.
-func (b *builder) makeMasks() {
-	const attributes = linux.NoSetuid | linux.NoDevices | linux.NoExecutable
-	b.masks = b.run.New("tmpfs", attributes, [2]string{"mode", "0755"}, [2]string{"size", "16k"})
-	b.run.AttachAtRoot(b.masks)
-	b.run.MakeDirectory(b.masks, maskedDirectory, 0)
-	b.run.MakeFile(b.masks, maskedFile)
-	b.run.Set(b.masks, linux.ReadOnly, false)
+// ownName is what the file of a step is called among the sources.
+func ownName(index int) string { return strconv.Itoa(index) }
+
+// makeSources puts what denied paths show, and the files of the sandbox's own, over the old
+// root, where they can be cloned from.
+func (b *builder) makeSources(masked bool, steps []step) {
+	const (
+		attributes = linux.NoSetuid | linux.NoDevices | linux.NoExecutable
+		page       = 64 << 10 // of the largest kind, so that each file has room
+	)
+	size := page
+	for _, s := range steps {
+		if s.Action == ownFile {
+			size += len(b.texts[s.Path]) + page
+		}
+	}
+	b.sources = b.run.New("tmpfs", attributes, [2]string{"mode", "0755"}, [2]string{"size", strconv.Itoa(size)})
+	b.run.AttachAtRoot(b.sources)
+	if masked {
+		b.run.MakeDirectory(b.sources, maskedDirectory, 0)
+		b.run.MakeFile(b.sources, maskedFile)
+	}
+	for i, s := range steps {
+		if s.Action == ownFile {
+			b.run.WriteFile(b.sources, ownName(i), 0o444, b.texts[s.Path])
+		}
+	}
+	b.run.Set(b.sources, linux.ReadOnly, false)
 }
 
 // own makes a directory that the sandbox has of its own.

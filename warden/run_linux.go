@@ -28,6 +28,7 @@ type Launch struct {
 	kinds   uintptr
 	run     *linux.Program
 	mask    linux.Value
+	network *mediation    // nil for none
 	forked  func() error  // waits for the fork, and returns why there is no child
 	over    chan struct{} // closed when nobody needs the child any more
 }
@@ -140,8 +141,11 @@ func (l *Launch) runs(ctx context.Context, p *plan.Plan, c *Command) error {
 	err := r.refuse(p)
 	if err == nil && l.run != nil {
 		r.Outcome = Failed
-		err = l.layOut(p, c)
+		if l.network, err = mediate(p, c, r); err == nil {
+			err = l.layOut(p, c)
+		}
 	}
+	defer l.network.close()
 	if failed := l.forked(); failed != nil {
 		if l.run != nil {
 			l.run.Discard()
@@ -163,6 +167,9 @@ func (l *Launch) runs(ctx context.Context, p *plan.Plan, c *Command) error {
 	}
 	if err == nil {
 		r.Layers = layers(r.Backend, l.kinds)
+		if l.network != nil {
+			r.Layers = append(r.Layers, NetworkMediator)
+		}
 	}
 	return err
 }
@@ -179,7 +186,7 @@ func (l *Launch) layOut(p *plan.Plan, c *Command) error {
 	case l.receipt.Backend == host.Landlock:
 		err = onlyLandlock(l.run, l.mask, p, c, files, abi)
 	default:
-		err = inNamespaces(l.run, l.goOn, l.mask, p, c, files, abi)
+		err = inNamespaces(l.run, l.goOn, l.mask, p, c, l.network, files, abi)
 	}
 	if err != nil {
 		return launchError("preparing the launch", err)
@@ -274,6 +281,14 @@ func (l *Launch) follow(ctx context.Context, c *Command) error {
 				c.Stopped(e.Signal)
 			}
 		case linux.Continued:
+		case linux.Handed:
+			l.network.handed = append(l.network.handed, e.Fds...)
+			run.Watch(l.network.handed)
+		case linux.Ready:
+			if err := l.network.serve(); err != nil {
+				run.Kill()
+				return &LaunchError{Step: "connecting the command", Err: err}
+			}
 		case linux.Ended:
 			for i, s := range e.Steps {
 				end := s.Began

@@ -15,12 +15,15 @@
 package warden
 
 import (
+	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
 
 	"maelys.dev/maelys/host"
+	"maelys.dev/maelys/mediator"
 	"maelys.dev/maelys/plan"
 )
 
@@ -53,6 +56,27 @@ type Command struct {
 
 	// Backend is how it is confined; empty for [host.Namespaces]. Nothing else is tried.
 	Backend host.Backend
+
+	Network Network // where that of the plan is mediated
+}
+
+// A Network says how a command is connected to the destinations of a plan whose network is
+// mediated. Which these are, and where, is the plan's word alone.
+type Network struct {
+	// Proxy is what the host itself connects through, as [mediator.ProxyFromEnvironment] has
+	// it; nil for none.
+	Proxy mediator.Proxy
+
+	// Lookup resolves a name on the host; nil for its own resolver.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+
+	// Connections is how many there may be at once; 0 for [mediator.DefaultConnections], or
+	// for fewer where this process may not have so many files open.
+	Connections int
+
+	// Report is told of each connection when it has ended, and of all that is refused, by one
+	// goroutine at a time.
+	Report func(mediator.Event)
 }
 
 // A Receipt says what was done and how it ended.
@@ -67,6 +91,27 @@ type Receipt struct {
 	Started, Ended time.Time
 	User, System   time.Duration // processor time of everything that was run
 	PeakMemory     int64         // of the largest process, in bytes
+
+	Traffic Traffic // where the network is mediated
+}
+
+// Traffic is what a command did with a mediated network, as far as there is room for it.
+type Traffic struct {
+	Connections []mediator.Event // to what may be reached, as they ended; [MaxConnections] at most
+	Refusals    []Refusal        // as they came; [MaxRefusals] at most
+	Untold      int              // events that there was no room for
+}
+
+// The limits of [Traffic].
+const (
+	MaxConnections = 16384
+	MaxRefusals    = 1024
+)
+
+// A Refusal is what was refused, once or more often.
+type Refusal struct {
+	mediator.Event     // the first
+	Count          int // of the same host, port and reason
 }
 
 // An Outcome is how a run ended.
@@ -93,6 +138,7 @@ const (
 	UTSNamespace     Layer = "UTS namespace"
 	CgroupNamespace  Layer = "cgroup namespace"
 	NetworkNamespace Layer = "network namespace"
+	NetworkMediator  Layer = "network mediator"
 	NoCapabilities   Layer = "no capabilities, no new privileges"
 	LandlockRules    Layer = "Landlock"
 	SystemCalls      Layer = "seccomp filter"

@@ -24,6 +24,8 @@ type hostContext struct {
 	temp         string
 	runtimeRoots list
 	strict       bool
+	allowPrivate list
+	pins         list
 	searchPath   []string // in place of PATH, for verbs that start a command with another
 }
 
@@ -40,13 +42,15 @@ func (c *hostContext) register(cmd *cobra.Command) {
 	flags.StringVarP(&c.workspace, "workspace", "w", "", "the `DIR` that workspace stands for (default: the current directory)")
 	flags.StringVar(&c.temp, "temp", "", "the `DIR` that temp stands for (default: a private one, seen at "+plan.PrivateTemp+")")
 	flags.Var(&c.runtimeRoots, "runtime-root", "a `DIR` that joins minimal-runtime with everything beneath; may be repeated")
+	flags.Var(&c.allowPrivate, "allow-private", "a `HOST` of network.allow that may be at a private address; may be repeated")
+	flags.Var(&c.pins, "pin", "where a destination is, as `HOST:PORT=ADDR:PORT`; may be repeated")
 	flags.BoolVar(&c.strict, "strict", false, "refuse what is a warning otherwise")
 }
 
 // resolveBoth resolves two policies in one context, and says what is wrong with either.
 func (c *hostContext) resolveBoth(first, second *input, p, q *mir.Policy, command []string) (a, b *plan.Plan, failed *result) {
-	a, failed = c.resolve(first, p, command)
-	b, other := c.resolve(second, q, command)
+	a, failed = c.without(p, q).resolve(first, p, command)
+	b, other := c.without(q, p).resolve(second, q, command)
 	return a, b, bothFailed(failed, other)
 }
 
@@ -172,6 +176,9 @@ func (c *hostContext) host(p *mir.Policy, command []string) (plan.Host, *result)
 			h.Executable = found
 		}
 		h.Executable = absolute(h.Executable)
+	}
+	if failed := c.network(&h); failed != nil {
+		return h, failed
 	}
 	if err != nil {
 		return fail("name directories by absolute paths", "the current directory cannot be found out: %v", err)

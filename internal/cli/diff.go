@@ -64,7 +64,7 @@ func (a *app) readPair(args []string, at *hostContext, command []string) (*pair,
 	}
 	both := &pair{name: args[1], first: p, second: q}
 	if at.workspace == "" {
-		if len(command) > 0 || at.temp != "" || len(at.runtimeRoots) > 0 || at.strict {
+		if len(command) > 0 || at.temp != "" || len(at.runtimeRoots) > 0 || at.strict || len(at.allowPrivate)+len(at.pins) > 0 {
 			return nil, usagef("name the workspace with -w DIR", "policies are compared on a host only with --workspace")
 		}
 		return both, nil

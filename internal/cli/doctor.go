@@ -55,8 +55,6 @@ type abilityInfo struct {
 	Holds      bool   `json:"holds"`
 	Reason     string `json:"reason,omitempty"`
 	Fix        string `json:"fix,omitempty"`
-
-	building bool
 }
 
 // lacks returns why b cannot hold what it cannot, with the capabilities that lack for
@@ -99,15 +97,12 @@ func diagnose(f host.Facts, paint painter) *result {
 	for _, b := range host.Backends() {
 		list := backendInfo{Name: string(b)}
 		for _, ability := range f.Abilities(b) {
-			list.Capabilities = append(list.Capabilities, abilityInfo{string(ability.Capability), ability.Holds(), ability.Reason, ability.Fix, ability.Building()})
+			list.Capabilities = append(list.Capabilities, abilityInfo{string(ability.Capability), ability.Holds(), ability.Reason, ability.Fix})
 		}
 		info.Backends = append(info.Backends, list)
 	}
 	better := info.Backends[0] // the other may hold some of what it lacks
 	for _, lack := range better.lacks() {
-		if lack.building {
-			continue
-		}
 		r.Diagnostics = append(r.Diagnostics, diagnostic{
 			Code: codeCapability, exit: exitNo, Hint: lack.Fix,
 			Message: fmt.Sprintf("%s cannot hold %s here: %s", better.Name, lack.Capability, lack.Reason),

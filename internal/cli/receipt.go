@@ -78,23 +78,25 @@ func (f *receiptFile) write(data []byte) error {
 // A receiptInfo is a receipt. What is not known, because the launch did not come so far,
 // is left out.
 type receiptInfo struct {
-	Version     int             `json:"receiptVersion"`
-	Outcome     string          `json:"outcome"` // exited:N, signaled:N, canceled, failed or refused
-	Status      int             `json:"exitStatus"`
-	Decision    string          `json:"decisionDigest,omitempty"`
-	PlanDigest  string          `json:"planDigest,omitempty"`
-	Policy      string          `json:"policy"`
-	Diagnostics []diagnostic    `json:"diagnostics,omitempty"` // why it was refused, or failed
-	Backend     string          `json:"backend,omitempty"`
-	Layers      []warden.Layer  `json:"layers,omitempty"`
-	Command     commandInfo     `json:"command"`
-	Started     time.Time       `json:"started"`
-	Ended       time.Time       `json:"ended"`
-	Seconds     secondsInfo     `json:"seconds"`
-	PeakMemory  int64           `json:"peakMemoryBytes"`
-	Steps       []stepInfo      `json:"steps,omitempty"`
-	Connections []struct{}      `json:"connections"` // none: no mode that can be enforced has any
-	Plan        json.RawMessage `json:"plan,omitempty"`
+	Version     int              `json:"receiptVersion"`
+	Outcome     string           `json:"outcome"` // exited:N, signaled:N, canceled, failed or refused
+	Status      int              `json:"exitStatus"`
+	Decision    string           `json:"decisionDigest,omitempty"`
+	PlanDigest  string           `json:"planDigest,omitempty"`
+	Policy      string           `json:"policy"`
+	Diagnostics []diagnostic     `json:"diagnostics,omitempty"` // why it was refused, or failed
+	Backend     string           `json:"backend,omitempty"`
+	Layers      []warden.Layer   `json:"layers,omitempty"`
+	Command     commandInfo      `json:"command"`
+	Started     time.Time        `json:"started"`
+	Ended       time.Time        `json:"ended"`
+	Seconds     secondsInfo      `json:"seconds"`
+	PeakMemory  int64            `json:"peakMemoryBytes"`
+	Steps       []stepInfo       `json:"steps,omitempty"`
+	Connections []connectionInfo `json:"connections"`
+	Refusals    []refusalInfo    `json:"refusals"`
+	Untold      int              `json:"untoldEvents,omitempty"` // of the network, for which there was no room
+	Plan        json.RawMessage  `json:"plan,omitempty"`
 }
 
 type commandInfo struct {
@@ -124,7 +126,7 @@ func (r *running) receiptJSON(failed *result, status int) []byte {
 		Version: 1, Outcome: r.outcome(), Status: status, Policy: r.policy, Backend: string(w.Backend), Layers: w.Layers,
 		Command: commandInfo{r.path, r.args, r.dir}, Started: w.Started.UTC(), Ended: w.Ended.UTC(),
 		Seconds:    secondsInfo{w.Ended.Sub(w.Started).Seconds(), w.User.Seconds(), w.System.Seconds()},
-		PeakMemory: w.PeakMemory, Connections: []struct{}{},
+		PeakMemory: w.PeakMemory, Connections: connectionInfos(&w.Traffic), Refusals: refusalInfos(&w.Traffic), Untold: w.Traffic.Untold,
 	}
 	for _, s := range w.Steps {
 		info.Steps = append(info.Steps, stepInfo{s.Name, s.Took.Seconds()})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -68,7 +69,8 @@ or this one does by any signal, everything that was started is gone.
 The command starts in the current directory where that is part of the workspace, else in
 the workspace. Of the environment it gets PATH, HOME, USER, LOGNAME, SHELL, TERM,
 COLORTERM, LANG, LC_*, TZ and NO_COLOR, TMPDIR where the policy has a temp, and what --env
-names; of descriptors 0, 1, 2 and those of --pass-fd.
+names; of descriptors 0, 1, 2 and those of --pass-fd. A mediated network goes through the
+proxy that HTTPS_PROXY, ALL_PROXY and NO_PROXY name here; the command needs none of them.
 
 Exit status: the command's own; 128 and N when signal N ended it; 125 when the policy was
 refused or the sandbox could not be made; 126 when the command cannot be executed, 127
@@ -226,6 +228,9 @@ func (r *running) prepare() *result {
 	if needs(verified, mir.RootTemp) && !r.named("TMPDIR") {
 		env["TMPDIR"], _ = r.plan.Temp()
 	}
+	if r.plan.Mode() == mir.ModeMediated {
+		maps.DeleteFunc(env, func(name, _ string) bool { return isProxyVariable(name) && !r.named(name) })
+	}
 	r.variables = env
 	return nil
 }
@@ -305,13 +310,17 @@ func (r *running) execute() *result {
 		w.Message = "warning: " + w.Message
 		r.app.complain(w.text(painter{color: colorful(r.app.stderr)}))
 	}
+	network, failed := r.connect()
+	if failed != nil {
+		return failed
+	}
 	if r.verbose {
 		r.app.complain(planTable(r.plan, painter{color: colorful(r.app.stderr)}))
 	}
 	command := warden.Command{
 		Path: r.path, Args: r.args, Env: assignments(r.variables), Dir: r.dir,
 		Stdin: fileOf(r.app.stdin), Stdout: fileOf(r.app.stdout.w), Stderr: fileOf(r.app.stderr),
-		Files: map[int]*os.File{}, Relayed: forwarded(), Stopped: stopSelf,
+		Files: map[int]*os.File{}, Relayed: forwarded(), Stopped: stopSelf, Network: network,
 	}
 	for _, n := range r.passFds {
 		command.Files[n] = os.NewFile(uintptr(n), strconv.Itoa(n))
@@ -380,7 +389,7 @@ func (r *running) launchHint(e *warden.LaunchError) string {
 		return "the path was replaced after it was resolved: run it again"
 	}
 	for _, ability := range host.Read().Abilities(r.receipt.Backend) {
-		if !ability.Holds() && !ability.Building() {
+		if !ability.Holds() {
 			return fmt.Sprintf("%s; to have it: %s", ability.Reason, ability.Fix)
 		}
 	}
@@ -461,6 +470,13 @@ func (r *running) epilogue() string {
 			name = "steps"
 		}
 		field(name, "%8.3f ms  %s", float64(step.Took.Nanoseconds())/1e6, step.Name)
+	}
+	for i, line := range trafficText(&r.receipt.Traffic) {
+		name := ""
+		if i == 0 {
+			name = "network"
+		}
+		field(name, "%s", printable(line))
 	}
 	field("outcome", "%s", r.outcome())
 	if !r.receipt.Ended.IsZero() {

@@ -105,7 +105,7 @@ func condition(cond string) (bool, error) {
 	case "ordinary":
 		return exec.Command("ordinary", "maelys", "version").Run() == nil, nil
 	case "able":
-		lacks := slices.ContainsFunc(host.Read().Abilities(host.Namespaces), func(a host.Ability) bool { return !a.Holds() && !a.Building() })
+		lacks := slices.ContainsFunc(host.Read().Abilities(host.Namespaces), func(a host.Ability) bool { return !a.Holds() })
 		return !lacks, nil
 	case "mount":
 		return exec.Command("unshare", "-rm", "true").Run() == nil, nil

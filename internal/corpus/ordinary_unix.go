@@ -5,10 +5,14 @@ package corpus
 import (
 	"bytes"
 	"cmp"
+	"debug/elf"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -35,7 +39,8 @@ func Scratch(t testing.TB) string {
 }
 
 // CopyOfTests copies the program that runs these tests, under another name, to a
-// directory that everybody may enter.
+// directory that everybody may enter. The copy needs no other file to be started: where this
+// one does, because package net is linked to the resolver of C, another is built.
 func CopyOfTests(t testing.TB, name string) string {
 	t.Helper()
 	dir := Scratch(t)
@@ -44,11 +49,7 @@ func CopyOfTests(t testing.TB, name string) string {
 			t.Fatal(err)
 		}
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(exe)
+	text, err := static()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +58,33 @@ func CopyOfTests(t testing.TB, name string) string {
 	}
 	return dir + "/" + name
 }
+
+// static returns a program that runs these tests and needs no other file.
+var static = sync.OnceValues(func() ([]byte, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	f, err := elf.Open(exe)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if !slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return os.ReadFile(exe)
+	}
+	dir, err := os.MkdirTemp("", "maelys-static")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	built := exec.Command("go", "test", "-c", "-o", dir+"/static.test", ".")
+	built.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := built.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building the tests without C: %w\n%s", err, out)
+	}
+	return os.ReadFile(dir + "/static.test")
+})
 
 // AsOrdinaryUser runs the tests of this program again as a user who owns nothing, when
 // they run as root, and looks whether those of some names have passed.

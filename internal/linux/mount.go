@@ -131,6 +131,18 @@ func (p *Program) MakeFile(mount Value, path string) {
 	p.call(unix.SYS_MKNODAT, mount.argument(), p.string(path), number(unix.S_IFREG), zero())
 }
 
+// WriteFile makes a file with exactly these permission bits and what is to be in it, as
+// MakeDirectory does.
+func (p *Program) WriteFile(mount Value, path string, mode uint32, text []byte) {
+	file := p.value(unix.SYS_OPENAT, mount.argument(), p.string(path), number(unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC), number(mode))
+	if len(text) > 0 {
+		// A filesystem that is full takes what it can, and says how much that is.
+		written := p.value(unix.SYS_WRITE, file.argument(), elements(p, text), number(len(text)))
+		p.call(doWritten, written.argument(), number(len(text)))
+	}
+	p.Close(file)
+}
+
 // MakeLink makes a symbolic link, as MakeDirectory does.
 func (p *Program) MakeLink(mount Value, path, target string) {
 	p.call(unix.SYS_SYMLINKAT, p.string(target), mount.argument(), p.string(path))

@@ -85,6 +85,8 @@ func (c *call) name() string {
 		return "moving the control socket"
 	case doGrant:
 		return "landlock_add_rule"
+	case doWritten:
+		return "write"
 	case doStore:
 		return "noting a descriptor"
 	case doTell:

@@ -243,6 +243,9 @@ type (
 	Continued struct{}
 	// Handed are descriptors of the child's, which are the launcher's to close now.
 	Handed struct{ Fds []int }
+	// Ready says that there is something to read on one of the descriptors of [Program.Watch],
+	// which are not watched any more.
+	Ready struct{}
 	// Ended says how the command ended, and how it was started. It is the last event.
 	Ended struct {
 		Status syscall.WaitStatus
@@ -254,6 +257,7 @@ func (Failed) event()    {}
 func (Stopped) event()   {}
 func (Continued) event() {}
 func (Handed) event()    {}
+func (Ready) event()     {}
 func (Ended) event()     {}
 
 // A Step of a launch, and when it began, counted from the fork.
@@ -268,6 +272,9 @@ type Step struct {
 func (p *Program) Next() (Event, error) {
 	var report [maxReport]int64
 	text := unsafe.Slice((*byte)(unsafe.Pointer(&report)), unsafe.Sizeof(report))
+	if ready, err := p.await(); ready || err != nil {
+		return Ready{}, err
+	}
 	var n int
 	var fds []int
 	var err error
@@ -304,6 +311,34 @@ func (p *Program) Next() (Event, error) {
 	return nil, fmt.Errorf("a message of %d bytes about %d", n, report[0])
 }
 
+// Watch has [Program.Next] tell when there is something to read on one of some descriptors of
+// this process, once. Nobody need wait for each of them until then.
+func (p *Program) Watch(fds []int) {
+	p.watched = append(p.watched[:0], unix.PollFd{Fd: int32(p.process.ends[0]), Events: unix.POLLIN})
+	for _, fd := range fds {
+		p.watched = append(p.watched, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	}
+}
+
+// await waits until the child reports something, or what is watched is ready, which it
+// reports.
+func (p *Program) await() (ready bool, err error) {
+	for len(p.watched) > 0 {
+		_, err := unix.Poll(p.watched, -1)
+		switch {
+		case errors.Is(err, unix.EINTR): // poll(2) is never restarted
+		case err != nil:
+			return false, fmt.Errorf("poll: %w", err)
+		case p.watched[0].Revents != 0:
+			return false, nil
+		default:
+			p.watched = nil
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // Silent waits for a while and reports whether the child has reported nothing meanwhile.
 func (p *Program) Silent(while time.Duration) bool {
 	polled := []unix.PollFd{{Fd: int32(p.process.ends[0]), Events: unix.POLLIN}}
@@ -330,14 +365,14 @@ func (p *Program) receive(b []byte, flags int) (n int, err error) {
 // receiveFds is receive for a message that may bring descriptors.
 func (p *Program) receiveFds(b []byte) (n int, fds []int, err error) {
 	control := make([]byte, unix.CmsgSpace(4*maxHanded))
-	var used int
+	var used, flags int
 	for {
-		n, used, _, _, err = unix.Recvmsg(p.process.ends[0], b, control, unix.MSG_CMSG_CLOEXEC)
+		n, used, flags, _, err = unix.Recvmsg(p.process.ends[0], b, control, unix.MSG_CMSG_CLOEXEC)
 		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ECONNRESET) {
 			break
 		}
 	}
-	if err != nil || used == 0 {
+	if err != nil {
 		return n, nil, err
 	}
 	messages, err := unix.ParseSocketControlMessage(control[:used])
@@ -350,6 +385,12 @@ func (p *Program) receiveFds(b []byte) (n int, fds []int, err error) {
 			return n, nil, err
 		}
 		fds = append(fds, some...)
+	}
+	if flags&unix.MSG_CTRUNC != 0 { // the others are lost
+		for _, fd := range fds {
+			CloseFd(fd)
+		}
+		return n, nil, unix.EMFILE
 	}
 	return n, fds, nil
 }

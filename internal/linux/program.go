@@ -25,7 +25,8 @@ type Program struct {
 	abouts []string // the paths that calls are for
 	failed error    // why the program cannot be laid out
 
-	handing bool // descriptors come back from the child
+	handing bool          // descriptors come back from the child
+	watched []unix.PollFd // the launcher's end of the control socket, and those of [Program.Watch]
 
 	attributes map[uint64]argument // struct mount_attr, each once
 	beneath    argument            // struct open_how of [Program.Beneath]
@@ -80,6 +81,7 @@ const (
 	doSame                   // what fstat found is what it found before
 	doControl                // the child's end of the control socket is args[0] now
 	doGrant                  // landlock_add_rule: ruleset, rights, descriptor
+	doWritten                // args[0] is args[1]: all of a file has been written
 	doStore                  // the number of 32 bits at offset args[0] is args[1] now
 	doTell                   // the message at args[0] goes to the launcher (sendmsg)
 	doFork                   // the rest is the command's; this process becomes its init
@@ -231,6 +233,10 @@ func (m *memory) perform(from, to int) (command uintptr, failed int, errno sysca
 		case doGrant:
 			m.grant.Allowed_access, m.grant.Parent_fd = uint64(a[1]), int32(a[2])
 			_, _, errno = syscall.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, a[0], unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&m.grant)), 0, 0, 0)
+		case doWritten:
+			if a[0] != a[1] {
+				errno = syscall.ENOSPC
+			}
 		case doStore:
 			*(*int32)(unsafe.Pointer(&m.bytes[a[0]])) = int32(a[1])
 		case doTell:
