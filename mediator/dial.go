@@ -162,6 +162,22 @@ func (m *Mediator) dialOnce(ctx context.Context, d mir.Destination) (upstream, e
 	return upstream{}, refuse(Unresolved, "it has no address")
 }
 
+var errFilesOnly = errors.New("no server is asked")
+
+// lookup resolves a name as the host does, by its files and by its servers. Of these the name is
+// asked for as the policy says it, and none of a list to be searched.
+func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	if host == localhost {
+		return []netip.Addr{loopback(), netip.IPv6Loopback()}, nil
+	}
+	// Package net looks into /etc/hosts only without a dot at the end, and then it searches.
+	files := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errFilesOnly }}
+	if found, err := files.LookupNetIP(ctx, "ip", host); err == nil && len(found) > 0 {
+		return found, nil
+	}
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host+".")
+}
+
 // connect tries addresses, each a little after the one before, of both kinds in turn, and
 // takes the first that answers (RFC 8305).
 func (m *Mediator) connect(ctx context.Context, addresses []netip.AddrPort) (upstream, error) {

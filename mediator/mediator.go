@@ -84,10 +84,7 @@ func New(c Config) (*Mediator, error) {
 		m.limit = DefaultConnections
 	}
 	if m.lookup == nil {
-		m.lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
-			// With the dot no search list applies: the name is what the policy says.
-			return net.DefaultResolver.LookupNetIP(ctx, "ip", host+".")
-		}
+		m.lookup = lookup
 	}
 	for _, host := range c.AllowPrivate {
 		if _, ok := m.names.Address(host); !ok {

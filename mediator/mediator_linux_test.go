@@ -433,6 +433,17 @@ func TestServerName(t *testing.T) {
 	if e := n.event("example.com"); e.Reason != mediator.BadHello || e.Sent != 0 {
 		t.Errorf("half a hello: %+v", e)
 	}
+	// What begins like TLS and is no ClientHello.
+	c = n.mustDial("example.com:443")
+	if _, err := c.Write([]byte{22, 3, 1, 0, 4, 2, 0, 0, 0}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(c); !isReset(err) {
+		t.Errorf("no hello: %v, want a reset", err)
+	}
+	if e := n.event("example.com"); e.Reason != mediator.BadHello || e.Sent != 0 {
+		t.Errorf("no hello: %+v", e)
+	}
 	mu.Lock()
 	if got.Len() > 0 {
 		t.Errorf("the server has read %q", got.Bytes())

@@ -262,5 +262,6 @@ func TestAsOrdinaryUser(t *testing.T) {
 	available(t)
 	corpus.AsOrdinaryUser(t, "TestCorpus/deny-inside-write", "TestCorpus/private-temp", "TestRandomPolicies", "TestKilledLauncher", "TestMissingCalls",
 		"TestOpenDescriptors", "TestInitIsOutOfReach", "TestSocketsOfTheHost", "TestPrivileges", "TestProcessGroup", "TestTerminal",
-		"TestReopenedDescriptors", "TestIPCOfTheHost", "TestDaemons", "TestZombies")
+		"TestReopenedDescriptors", "TestIPCOfTheHost", "TestDaemons", "TestZombies", "TestMediated", "TestMediatedAnswers", "TestManyDestinations",
+		"TestSandboxesApart", "TestFirstConnection", "TestMediationLeavesNothing", "TestTooManyConnections", "TestNameFilesInside/all_of_it")
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -157,6 +158,7 @@ func TestKilledLauncher(t *testing.T) {
 	script := "(setsid sh -c ': " + mark + "; exec >&- 2>&-; while :; do sleep 1; done' &) ; sleep 60 #" + mark
 	random := rand.New(rand.NewPCG(7, 7))
 	started := 0
+	launch := launchTime(t, program, dir)
 	for i := range 200 {
 		cmd := exec.CommandContext(t.Context(), program, dir, "echo run; "+script)
 		var said bytes.Buffer
@@ -164,7 +166,7 @@ func TestKilledLauncher(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(random.IntN(14_000)) * time.Microsecond)
+		time.Sleep(time.Duration(random.Int64N(int64(3 * launch))))
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -180,6 +182,32 @@ func TestKilledLauncher(t *testing.T) {
 	if started < 20 || started > 180 {
 		t.Errorf("of 200 launchers %d were killed after the command was started: the moments are badly chosen", started)
 	}
+}
+
+// launchTime is how long a launcher takes until the command runs, on this machine as it is now.
+func launchTime(t *testing.T, program, dir string) time.Duration {
+	t.Helper()
+	var all []time.Duration
+	for range 9 {
+		began := time.Now()
+		cmd := exec.CommandContext(t.Context(), program, dir, "echo run")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(out, make([]byte, 3)); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, time.Since(began))
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
 }
 
 // limited runs the launcher with what it does to itself.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -38,6 +40,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"maelys":   func() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 		"ordinary": func() { os.Exit(ordinary(os.Args[1:])) },
+		"fetch":    func() { os.Exit(fetch(os.Args[1:])) },
 	})
 }
 
@@ -78,6 +81,7 @@ func TestScripts(t *testing.T) {
 			"masked":      maskedCmd,
 			"mode":        modeCmd,
 			"readers":     readersCmd,
+			"serve":       serveCmd,
 			"sparse":      sparseCmd,
 			"unavailable": unavailableCmd,
 			"writers":     writersCmd,
@@ -111,6 +115,46 @@ func condition(cond string) (bool, error) {
 		return exec.Command("unshare", "-rm", "true").Run() == nil, nil
 	}
 	return false, fmt.Errorf("unknown condition")
+}
+
+// fetch connects to each HOST:PORT and prints what is said there.
+func fetch(all []string) int {
+	status := 0
+	for _, at := range all {
+		c, err := net.DialTimeout("tcp", at, 10*time.Second)
+		if err == nil {
+			_, err = io.Copy(os.Stdout, c)
+		}
+		if err != nil {
+			fmt.Println("fetch:", err)
+			status = 1
+		}
+	}
+	return status
+}
+
+// serveCmd has somebody say hello on a loopback address, which a variable then holds.
+func serveCmd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: serve VARIABLE")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { l.Close() })
+	ts.Setenv(args[0], l.Addr().String())
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	ts.Check(err)
+	ts.Setenv(args[0]+"_PORT", port)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "hello\n")
+			_ = c.Close()
+		}
+	}()
 }
 
 // unavailableCmd skips the rest of the script for a reason, or fails where nothing
