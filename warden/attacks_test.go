@@ -28,7 +28,7 @@ import (
 // attacks are what a copy of these tests does, inside and, as the control, outside. Each
 // returns a line "NAME got" for what has worked and "NAME refused: WHY" for the rest.
 var attacks = map[string]func(args []string) string{
-	"connects": connects, "crowd": crowd, "hold": hold, "show": show,
+	"chmod": chmod, "connects": connects, "crowd": crowd, "hold": hold, "show": show,
 	"daemon": daemon, "daemonize": daemonize, "descriptors": descriptors, "identity": identity, "ipc": ipc, "linger": linger, "nothing": nothing,
 	"open": reopen, "privilege": privilege, "reach": reach, "send": send, "signal": signals, "tty": tty, "wait": wait, "writable": writable, "zombies": zombies,
 }

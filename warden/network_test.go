@@ -648,9 +648,19 @@ func TestNameFilesInside(t *testing.T) {
 				if told := a.inside(t, warden.Command{}, "writable", path); told != "" {
 					t.Errorf("it can write %s", told)
 				}
+				all(t, tt.name, a.inside(t, warden.Command{}, "chmod", path), false, path)
 			}
 		})
 	}
+}
+
+// chmod changes permissions, as the owner of a file may.
+func chmod(paths []string) string {
+	var told strings.Builder
+	for _, path := range paths {
+		told.WriteString(tell(path, os.Chmod(path, 0o644)))
+	}
+	return told.String()
 }
 
 // show prints files; what cannot be read is empty.
