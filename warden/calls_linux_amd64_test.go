@@ -6,5 +6,6 @@ const (
 	userfaultfd    = 323
 	finitModule    = 313
 	openByHandleAt = 304
+	sysPpoll       = 271
 	sysSeccomp     = 317
 )

@@ -6,5 +6,6 @@ const (
 	userfaultfd    = 282
 	finitModule    = 273
 	openByHandleAt = 265
+	sysPpoll       = 73
 	sysSeccomp     = 277
 )

@@ -32,6 +32,7 @@ import (
 // prints how that went. It is a program of its own, so that it can be killed and limited.
 func launcher(args []string) int {
 	workspace, script := args[0], args[1]
+	destinations := 0
 	for _, what := range args[2:] {
 		kind, value, _ := strings.Cut(what, "=")
 		n, _ := strconv.Atoi(value)
@@ -41,6 +42,8 @@ func launcher(args []string) int {
 			err = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(n), Max: uint64(n)})
 		case "namespaces": // in a user namespace the limit is that namespace's own
 			err = os.WriteFile("/proc/sys/user/max_"+value+"_namespaces", []byte("0"), 0)
+		case "destinations":
+			destinations = n
 		case "fail":
 			err = failCalls(value)
 		}
@@ -49,7 +52,7 @@ func launcher(args []string) int {
 			return 1
 		}
 	}
-	p, err := launcherPlan(workspace)
+	p, err := launcherPlan(workspace, destinations)
 	if err != nil {
 		fmt.Println("launcher:", err)
 		return 1
@@ -70,8 +73,15 @@ func launcher(args []string) int {
 	return 0
 }
 
-func launcherPlan(workspace string) (*plan.Plan, error) {
+func launcherPlan(workspace string, destinations int) (*plan.Plan, error) {
 	spec := mir.Spec{Mode: mir.ModeNone, TreeConfinement: mir.Required}
+	for i := range destinations {
+		name, err := mir.NewHostname(fmt.Sprintf("h%d.example.com", i))
+		if err != nil {
+			return nil, err
+		}
+		spec.Mode, spec.Destinations = mir.ModeMediated, append(spec.Destinations, mir.Destination{Host: name, Port: 443})
+	}
 	for _, r := range []struct {
 		access mir.Access
 		root   mir.Root
@@ -230,8 +240,9 @@ func TestFewDescriptors(t *testing.T) {
 	dir := project(t, "secret=hidden")
 	before := look(t, dir, program)
 	answers := map[bool]int{}
-	for n := 9; n < 40; n++ {
-		said := limited(t, program, dir, nil, fmt.Sprintf("files=%d", n))
+	for i := range 62 {
+		n := 9 + i/2
+		said := limited(t, program, dir, nil, fmt.Sprintf("files=%d", n), fmt.Sprintf("destinations=%d", i%2*7))
 		works := said == "ran\nexited: 0\n"
 		if !works && (strings.Contains(said, "ran") || !strings.Contains(said, "too many open files") && !strings.Contains(said, "invalid argument")) {
 			t.Errorf("with %d descriptors: %s", n, said)

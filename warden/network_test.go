@@ -57,6 +57,12 @@ func connect(kind, at string) error {
 			_ = syscall.Close(fd)
 		}
 		return err
+	case "pair":
+		fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+		if err == nil {
+			err = errors.Join(syscall.Close(fds[0]), syscall.Close(fds[1]))
+		}
+		return err
 	case "route": // a default route by way of lo (rtnetlink(7))
 		return addRoute()
 	case "listen":
@@ -291,7 +297,7 @@ func TestMediated(t *testing.T) {
 	}}
 	works := []string{
 		"tcp/a.example.com:80", "tcp4/A.EXAMPLE.com:80", "tcp/a.example.com.:80", "tcp/198.18.0.2:80", "tcp/b.example.com:80", "names/a.example.com", "names/localhost",
-		"listen/127.0.0.1:0", "listen/[::1]:0", "listen/:0", "dns/a.example.com", "dnstcp/a.example.com",
+		"listen/127.0.0.1:0", "listen/[::1]:0", "listen/:0", "dns/a.example.com", "dnstcp/a.example.com", "pair/",
 	}
 	long := strings.Repeat("x", 63)
 	reachable := []string{ // outside, as a control; not all of it is for everybody

@@ -326,9 +326,9 @@ func (p *Program) await() (ready bool, err error) {
 	for len(p.watched) > 0 {
 		_, err := unix.Poll(p.watched, -1)
 		switch {
-		case errors.Is(err, unix.EINTR): // poll(2) is never restarted
+		case errors.Is(err, unix.EINTR): // ppoll(2) is never restarted
 		case err != nil:
-			return false, fmt.Errorf("poll: %w", err)
+			return false, fmt.Errorf("ppoll: %w", err)
 		case p.watched[0].Revents != 0:
 			return false, nil
 		default:

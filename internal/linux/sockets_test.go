@@ -166,3 +166,92 @@ func TestSocketTaken(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
+
+// TestHandedTooMany has a child hand out more than this process may have open.
+func TestHandedTooMany(t *testing.T) {
+	if err := ProbeNamespaces(NamespaceNet); err != nil {
+		unavailable(t, "there are no network namespaces: %v", err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	open := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	before := open()
+	p := newProgram(t)
+	p.Unshare(NamespaceNet)
+	if err := p.LoopbackUp(); err != nil {
+		t.Fatal(err)
+	}
+	var fds []Value
+	for i := range 40 {
+		fds = append(fds, p.Listen(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(80+i))))
+	}
+	p.HandOut(fds)
+	if err := p.Start(NamespaceUser, self); err != nil {
+		t.Fatal(err)
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	few := limit
+	few.Cur = uint64(before) + 20
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	goErr := p.Go()
+	event, err := p.Next()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if goErr != nil || !errors.Is(err, unix.EMFILE) {
+		t.Errorf("%v, %+v, %v, want %v", goErr, event, err, unix.EMFILE)
+	}
+	p.Kill()
+	if _, err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+	if after := open(); after > before {
+		t.Errorf("%d descriptors, before there were %d", after, before)
+	}
+}
+
+// TestFullFile writes more to a filesystem than it has room for.
+func TestFullFile(t *testing.T) {
+	if err := ProbeNamespaces(NamespaceMount); err != nil {
+		unavailable(t, "there are no mount namespaces: %v", err)
+	}
+	for size, want := range map[int]Event{4000: nil, 9000: Failed{"trying", "", "write", unix.ENOSPC}} {
+		p := newProgram(t)
+		p.Unshare(NamespaceMount)
+		full := p.New("tmpfs", 0, [2]string{"size", "8192"})
+		p.WriteFile(full, "text", 0o444, make([]byte, size))
+		p.WriteFile(full, "empty", 0o444, nil)
+		p.StayBehind()
+		p.Exec("/proc/self/exe", []string{"dialing"}, []string{child + "=dialing"})
+		runtime.LockOSThread()
+		if err := errors.Join(p.Start(NamespaceUser, self), p.Go()); err != nil {
+			t.Fatal(err)
+		}
+		event, err := p.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := event.(Ended); ok && want == nil {
+			event = nil
+		}
+		if event != want {
+			t.Errorf("%d bytes: %+v, want %+v", size, event, want)
+		}
+		p.Kill()
+		if _, err := p.Wait(); err != nil {
+			t.Error(err)
+		}
+		runtime.UnlockOSThread()
+	}
+}
