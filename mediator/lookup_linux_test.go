@@ -3,10 +3,15 @@ package mediator
 import (
 	"bufio"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
 )
 
 // TestLookup resolves what the host has in its files, and localhost whatever they say.
@@ -44,7 +49,62 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	t.Logf("%d names", tried)
-	if _, err := lookup(t.Context(), "maelys.invalid"); err == nil {
-		t.Error("a name is found that nobody has")
+}
+
+// TestLookupAsksForTheName has a resolver of the host that knows only names in the domain that is
+// searched: what the policy says is another name.
+func TestLookupAsksForTheName(t *testing.T) {
+	if os.Getenv("MAELYS_TEST_INSIDE") == "" {
+		t.Skip("no network namespace can be made here") // which fails other tests, where nothing may be skipped
+	}
+	server, err := net.ListenPacket("udp4", "127.0.0.53:53")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	var mu sync.Mutex
+	var asked []string
+	go func() {
+		query := make([]byte, 1024)
+		for {
+			n, from, err := server.ReadFrom(query)
+			if err != nil {
+				return
+			}
+			var m dnsmessage.Message
+			if m.Unpack(query[:n]) != nil || len(m.Questions) != 1 {
+				continue
+			}
+			q := m.Questions[0]
+			m.Response, m.Additionals = true, nil
+			m.RCode = dnsmessage.RCodeNameError
+			known := q.Name.String() == "known.example.com." || strings.HasSuffix(q.Name.String(), ".corp.example.com.")
+			if known {
+				m.RCode = dnsmessage.RCodeSuccess
+			}
+			if known && q.Type == dnsmessage.TypeA {
+				m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1}, Body: &dnsmessage.AResource{A: [4]byte{203, 0, 113, 7}}}}
+			}
+			mu.Lock()
+			asked = append(asked, q.Name.String())
+			mu.Unlock()
+			if reply, err := m.Pack(); err == nil {
+				_, _ = server.WriteTo(reply, from)
+			}
+		}
+	}()
+	for _, name := range []string{"a.example.com", "single"} {
+		if found, err := lookup(t.Context(), name); err == nil {
+			t.Errorf("%s is at %v", name, found)
+		}
+	}
+	if found, err := lookup(t.Context(), "known.example.com"); err != nil || len(found) != 1 || found[0].Unmap().String() != "203.0.113.7" {
+		t.Errorf("%v, %v", found, err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	slices.Sort(asked)
+	if got := fmt.Sprint(slices.Compact(asked)); got != "[a.example.com. known.example.com. single.]" {
+		t.Errorf("asked for %s", got)
 	}
 }
