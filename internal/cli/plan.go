@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -94,8 +95,8 @@ func planTable(p *plan.Plan, paint painter) string {
 	if dir := p.Workspace(); dir != "" {
 		field("workspace", "%s", printable(dir))
 	}
-	temp, private := p.Temp()
-	if private {
+	temp, own := p.Temp()
+	if own {
 		temp += ", private"
 	}
 	field("temp", "%s", printable(temp))
@@ -106,8 +107,15 @@ func planTable(p *plan.Plan, paint painter) string {
 		field("command", "none is named: minimal-runtime has more with one")
 	}
 	field("network", "%s", p.Mode())
+	pins, private := p.Pins(), p.AllowPrivate()
 	for _, d := range p.Destinations() {
-		field("", "  tcp %s", d)
+		more := ""
+		if i := slices.IndexFunc(pins, func(pin plan.Pin) bool { return pin.Destination == d }); i >= 0 {
+			more = ", pinned to " + pins[i].Address.String()
+		} else if slices.Contains(private, d.Host) {
+			more = ", also at a private address"
+		}
+		field("", "  tcp %s%s", d, more)
 	}
 	field("process", "tree confinement %s", p.TreeConfinement())
 	rules := p.Rules()
