@@ -463,6 +463,51 @@ func TestServerName(t *testing.T) {
 	}
 }
 
+// TestWordsDoNotCount says in all ways of HTTP that another host is meant: it goes where it was
+// connected to, as it was said, and nobody else hears of it.
+func TestWordsDoNotCount(t *testing.T) {
+	heard, others := make(chan string, 1), make(chan string, 1)
+	server := served(t, func(c *net.TCPConn) {
+		b, _ := io.ReadAll(c)
+		heard <- string(b)
+	})
+	other := served(t, func(*net.TCPConn) { others <- "somebody" })
+	n := start(t, setting{
+		at: []string{"a.example.com:80", "b.example.com:80"}, pins: map[string]string{"a.example.com:80": server, "b.example.com:80": other},
+		Config: mediator.Config{Lookup: func(_ context.Context, host string) ([]netip.Addr, error) {
+			others <- host
+			return nil, errors.New("nobody is to be looked up")
+		}},
+	})
+	for _, words := range []string{
+		"GET / HTTP/1.1\r\nHost: b.example.com\r\n\r\n",
+		"GET http://b.example.com/ HTTP/1.1\r\nHost: c.example.com\r\n\r\n",
+		"CONNECT b.example.com:80 HTTP/1.1\r\nHost: b.example.com:80\r\n\r\n",
+		"\x05\x01\x00\x05\x01\x00\x03\x0db.example.com\x00\x50",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		"PROXY TCP4 127.0.0.1 198.18.0.3 1 80\r\n",
+	} {
+		c := n.mustDial("a.example.com:80")
+		if _, err := c.Write([]byte(words)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-heard; got != words {
+			t.Errorf("%q came as %q", words, got)
+		}
+		if e := n.event("a.example.com"); e.Reason != "" || e.Address.String() != server || e.Sent != int64(len(words)) {
+			t.Errorf("%+v", e)
+		}
+	}
+	select {
+	case who := <-others:
+		t.Errorf("%s has heard of it", who)
+	default:
+	}
+}
+
 // TestRebinding has a name resolve to something else the second time.
 func TestRebinding(t *testing.T) {
 	server := served(t, echo)
