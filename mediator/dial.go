@@ -181,6 +181,10 @@ func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 // connect tries addresses, each a little after the one before, of both kinds in turn, and
 // takes the first that answers (RFC 8305).
 func (m *Mediator) connect(ctx context.Context, addresses []netip.AddrPort) (upstream, error) {
+	if len(addresses) == 1 { // there is nothing to be first of
+		c, err := m.tcp(ctx, addresses[0])
+		return upstream{TCPConn: c, address: addresses[0]}, err
+	}
 	addresses = interleave(addresses)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -254,11 +258,17 @@ func interleave(all []netip.AddrPort) []netip.AddrPort {
 
 // tcp connects to an address. Small writes go out at once, which is the default of net.
 func (m *Mediator) tcp(ctx context.Context, at netip.AddrPort) (*net.TCPConn, error) {
-	c, err := m.dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, at)
+	// Not DialTCP, which takes the local address for one, and binds a port for it.
+	c, err := m.dialer.DialContext(ctx, "tcp", at.String())
 	if err != nil {
 		return nil, err
 	}
-	return c, nil
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		_ = c.Close()
+		return nil, fmt.Errorf("a connection by %T", c) // it never is
+	}
+	return tcp, nil
 }
 
 // dialProxy connects by a proxy, which resolves the name: what that leads to is for the proxy

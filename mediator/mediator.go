@@ -153,14 +153,16 @@ func (m *Mediator) accept(l *net.TCPListener) {
 			m.refuse(c, &e, refuse(TooMany, "there are %d connections already", m.limit))
 			continue
 		}
-		m.work.Go(func() {
-			defer m.open.Add(-1)
-			if at, ok := local(c); ok && at == m.names.Questions() {
-				m.questions(c)
-			} else {
-				m.connection(c, at)
-			}
-		})
+		// Another one accepts the next, so that this one need not be handed over to a thread
+		// that sleeps.
+		m.work.Go(func() { m.accept(l) })
+		if at, ok := local(c); ok && at == m.names.Questions() {
+			m.questions(c)
+		} else {
+			m.connection(c, at)
+		}
+		m.open.Add(-1)
+		return
 	}
 }
 

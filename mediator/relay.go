@@ -23,23 +23,21 @@ func (m *Mediator) relay(c *net.TCPConn, up *upstream, d mir.Destination, e *Eve
 		reset(up.TCPConn)
 	})
 	defer stop()
-	var both sync.WaitGroup
-	var refused *refusal
-	both.Go(func() {
-		var err error
-		if e.Sent, refused, err = m.send(c, up, d, e); refused != nil || err != nil {
-			reset(c)
-			reset(up.TCPConn)
-		}
-	})
-	both.Go(func() {
+	var other sync.WaitGroup
+	other.Go(func() {
 		var err error
 		if e.Received, err = receive(c, up); err != nil {
 			reset(c)
 			reset(up.TCPConn)
 		}
 	})
-	both.Wait()
+	var refused *refusal
+	var err error
+	if e.Sent, refused, err = m.send(c, up, d, e); refused != nil || err != nil {
+		reset(c)
+		reset(up.TCPConn)
+	}
+	other.Wait()
 	_ = c.Close()
 	_ = up.Close()
 	if refused != nil {
@@ -54,9 +52,11 @@ func (m *Mediator) send(c *net.TCPConn, up *upstream, d mir.Destination, e *Even
 	if refused != nil || err != nil {
 		return 0, refused, err
 	}
-	written, err := up.Write(first)
-	if err != nil {
-		return int64(written), nil, err
+	written := 0
+	if len(first) > 0 {
+		if written, err = up.Write(first); err != nil {
+			return int64(written), nil, err
+		}
 	}
 	n, err = io.Copy(up.TCPConn, c)
 	if err == nil {
@@ -112,9 +112,12 @@ func clientHello(c *net.TCPConn, d mir.Destination, e *Event) (first []byte, ref
 
 // receive passes on what the server says.
 func receive(c *net.TCPConn, up *upstream) (int64, error) {
-	ahead, err := c.Write(up.ahead)
-	if err != nil {
-		return int64(ahead), err
+	ahead := 0
+	if len(up.ahead) > 0 {
+		var err error
+		if ahead, err = c.Write(up.ahead); err != nil {
+			return int64(ahead), err
+		}
 	}
 	n, err := io.Copy(c, up.TCPConn)
 	if err == nil {
