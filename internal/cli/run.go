@@ -76,7 +76,7 @@ Exit status: the command's own; 128 and N when signal N ended it; 125 when the p
 refused or the sandbox could not be made; 126 when the command cannot be executed, 127
 when it is not found; 2 wrong use, or a file that cannot be read or written. A receipt
 tells them apart.`,
-		Example: "  maelys run -p policy.json -- make test\n  maelys run -p policy.mir -w ~/src/project --receipt run.json -- ./configure",
+		Example: "  maelys run -p policy.json -- make test\n  maelys run -p policy.mir -w ~/src/project --receipt run.json -- ./configure\n  maelys run -p policy.json --pin api.example.com:443=127.0.0.1:8443 -- npm test",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return &usageError{"expected a command, found none", "write " + cmd.UseLine()}
