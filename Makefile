@@ -10,8 +10,8 @@ build: ## the command, static
 test: ## all tests on this machine
 	$(GO) test ./...
 
-bench: ## one line a measurement: RATIO name value limit
-	@$(GO) test -run '^$$' -bench Ratio ./... | grep -E '^RATIO |^FAIL|^panic'
+bench: ## one line a measurement: RATIO name value limit, or SKIP name reason
+	@$(GO) test -run '^$$' -bench Ratio ./... | grep -E '^RATIO |^SKIP |^FAIL|^panic'
 
 FUZZTIME ?= 20m
 fuzz: ## every fuzz target in turn, FUZZTIME each

@@ -187,13 +187,13 @@ type client struct {
 
 // client starts the client, behind the words of a command line. From there the servers are at
 // an address.
-func (n *traffic) client(b *testing.B, at string, line ...string) *client {
+func (n *traffic) client(b *testing.B, at string, line ...string) (*client, error) {
 	b.Helper()
 	line = slices.Concat(line, []string{n.program, n.certificate})
 	return n.connect(b, at, exec.Command(line[0], line[1:]...))
 }
 
-func (n *traffic) connect(b *testing.B, at string, cmd *exec.Cmd) *client {
+func (n *traffic) connect(b *testing.B, at string, cmd *exec.Cmd) (*client, error) {
 	b.Helper()
 	c := &client{
 		B: b, cmd: cmd, bulk: fmt.Sprintf("%s:%d", at, n.bulk.Port()),
@@ -205,45 +205,51 @@ func (n *traffic) connect(b *testing.B, at string, cmd *exec.Cmd) *client {
 	c.in, err = cmd.StdinPipe()
 	out, failed = cmd.StdoutPipe()
 	if err := errors.Join(err, failed, cmd.Start()); err != nil {
-		b.Fatal(err)
+		return nil, err
 	}
 	c.out = bufio.NewReader(out)
+	if _, err := c.out.ReadString('\n'); err != nil { // it is not ready
+		return nil, errors.Join(c.in.Close(), cmd.Wait(), err)
+	}
 	b.Cleanup(func() {
 		if err := errors.Join(c.in.Close(), cmd.Wait()); err != nil {
 			b.Errorf("%q: %v", cmd.Args, err)
 		}
 	})
-	c.line() // it is ready
-	return c
+	return c, nil
 }
 
 // direct starts the client with nothing around it, and mediated has run do so. Both resolve
 // a name, by /etc/hosts.
-func (n *traffic) direct(b *testing.B) *client { return n.client(b, "localhost") }
-
-func (n *traffic) mediated(b *testing.B) *client {
-	c := n.client(b, "", n.withPolicy...)
-	c.bulk, c.web, c.tls = bulkName, "http://"+webName+"/", "https://"+tlsName+"/"
+func (n *traffic) direct(b *testing.B) *client {
+	b.Helper()
+	c, err := n.client(b, "localhost")
+	if err != nil {
+		b.Fatal(err)
+	}
 	return c
 }
 
-func (c *client) line() string {
-	c.Helper()
-	text, err := c.out.ReadString('\n')
+func (n *traffic) mediated(b *testing.B) *client {
+	b.Helper()
+	c, err := n.client(b, "", n.withPolicy...)
 	if err != nil {
-		c.Fatalf("%q: %v", c.cmd.Args, err)
+		b.Fatal(err)
 	}
-	return text
+	c.bulk, c.web, c.tls = bulkName, "http://"+webName+"/", "https://"+tlsName+"/"
+	return c
 }
 
 // ask has the client do something, and returns nanoseconds.
 func (c *client) ask(what ...any) []float64 {
 	c.Helper()
-	if _, err := fmt.Fprintln(c.in, what...); err != nil {
+	_, err := fmt.Fprintln(c.in, what...)
+	text, failed := c.out.ReadString('\n')
+	if err := errors.Join(err, failed); err != nil {
 		c.Fatalf("%q: %v", c.cmd.Args, err)
 	}
 	var all []float64
-	for word := range strings.FieldsSeq(c.line()) {
+	for word := range strings.FieldsSeq(text) {
 		n, err := strconv.ParseFloat(word, 64)
 		if err != nil {
 			c.Fatal(err)
@@ -334,7 +340,7 @@ func BenchmarkRatioNetwork(b *testing.B) {
 					processor[i] = append(processor[i], c.processorTime()-before)
 				}
 			}
-			inTurn(b, 20, by(0, n.mediated(b)), by(1, n.direct(b)))
+			inTurn(b, 15, by(0, n.mediated(b)), by(1, n.direct(b)))
 			// At least 0.6 of the throughput.
 			ratio.Print(os.Stdout, s.name+"-time-mediated/direct", quantile(0.5, quotients(times[0], times[1])), 1.66)
 			ratio.Print(os.Stdout, s.name+"-processor-time-mediated/direct", quantile(0.5, quotients(processor[0], processor[1])), 2.2)
@@ -342,7 +348,7 @@ func BenchmarkRatioNetwork(b *testing.B) {
 	}
 	for _, kind := range []string{"http", "https"} {
 		b.Run(kind, func(b *testing.B) {
-			const rounds, blocks, connections = 7, 20, 25 // 500 connections in a round
+			const rounds, blocks, connections = 5, 20, 25 // each has 500 in a round
 			mediated, direct := n.mediated(b), n.direct(b)
 			var times [2][]float64
 			by := func(i int, c *client) func() {
@@ -355,13 +361,20 @@ func BenchmarkRatioNetwork(b *testing.B) {
 				}
 			}
 			inTurn(b, rounds*blocks, by(0, mediated), by(1, direct))
-			for name, part := range map[string]float64{"median": 0.5, "p99": 0.99} {
-				var more []float64
+			for _, part := range []float64{0.5, 0.99} {
+				var more, noise []float64 // of each round, and of one without it against the one before
 				for first := 0; first+blocks*connections <= len(times[0]); first += blocks * connections {
-					round := func(i int) []float64 { return slices.Clone(times[i][first : first+blocks*connections]) }
-					more = append(more, quantile(part, round(0))-quantile(part, round(1)))
+					round := func(i, first int) float64 {
+						return quantile(part, slices.Clone(times[i][first:first+blocks*connections]))
+					}
+					more = append(more, round(0, first)-round(1, first))
+					if first > 0 {
+						noise = append(noise, math.Abs(round(1, first)-round(1, first-blocks*connections)))
+					}
 				}
-				ratio.Print(os.Stdout, kind+"-connection-"+name+"-mediated-minus-direct-us", quantile(0.5, more)/1e3, 150)
+				name := fmt.Sprintf("%s-connection-p%.0f-us-mediated-minus-direct", kind, part*100)
+				ratio.Print(os.Stdout, name, quantile(0.5, more)/1e3, 150)
+				ratio.Print(os.Stdout, name+"-noise", quantile(0.5, noise)/1e3, noLimit)
 			}
 		})
 	}
@@ -372,93 +385,102 @@ func BenchmarkRatioNetwork(b *testing.B) {
 func BenchmarkRatioNetworkTools(b *testing.B) {
 	n := newTraffic(b)
 	for _, tool := range []struct {
-		name  string
-		start func(b *testing.B) *client
+		name, program string
+		start         func(b *testing.B) (*client, error)
 	}{
-		{"pasta", n.pasta},
-		{"pasta-forwarding", n.pastaForwarding},
-		{"slirp4netns", n.slirp},
-		{"srt", n.srt},
+		{"pasta", "pasta", n.pasta},
+		{"pasta-forwarding", "pasta", n.pastaForwarding},
+		{"slirp4netns", "slirp4netns", n.slirp},
+		{"srt", "srt", n.srt},
 	} {
 		b.Run(tool.name, func(b *testing.B) {
-			if _, err := exec.LookPath(strings.TrimSuffix(tool.name, "-forwarding")); err != nil {
-				fmt.Printf("\nSKIP network against %s: it is not installed\n", tool.name)
+			_, err := exec.LookPath(tool.program)
+			var other *client
+			if err == nil {
+				other, err = tool.start(b)
+			}
+			if err != nil {
+				fmt.Printf("\nSKIP network-mediated/%s %v\n", tool.name, err)
 				b.Skip(err)
 			}
-			mediated, other := n.mediated(b), tool.start(b)
+			mediated := n.mediated(b)
 			for _, what := range []struct {
-				name, path string
-				times      int
-				least      int
+				name, path   string
+				times, least int
 			}{
-				{"http-download", strconv.Itoa(128 << 20), 1, 7},
-				{"http-connection", "", 25, 20},
+				{"download", strconv.Itoa(128 << 20), 1, 5},
+				{"connection", "", 25, 12},
 			} {
 				var times [2][]float64
-				by := func(i int, c *client) func() {
-					return func() { times[i] = append(times[i], c.ask("get", c.web+what.path, what.times)...) }
-				}
 				for range what.least {
-					by(0, mediated)()
-					by(1, other)()
+					times[0] = append(times[0], mediated.ask("get", mediated.web+what.path, what.times)...)
+					times[1] = append(times[1], other.ask("get", other.web+what.path, what.times)...)
 				}
-				ratio.Print(os.Stdout, what.name+"-mediated/"+tool.name, quantile(0.5, times[0])/quantile(0.5, times[1]), noLimit)
+				ratio.Print(os.Stdout, "http-"+what.name+"-mediated/"+tool.name, quantile(0.5, times[0])/quantile(0.5, times[1]), noLimit)
 			}
 		})
 	}
 }
 
 // pasta starts the client in a network of pasta(1), whose gateway is the host's loopback.
-func (n *traffic) pasta(b *testing.B) *client {
-	return n.client(b, "192.0.2.1", n.pastaLine("none", "-a", "192.0.2.100", "-n", "24", "-g", "192.0.2.1")...)
+func (n *traffic) pasta(b *testing.B) (*client, error) {
+	b.Helper()
+	return n.client(b, "192.0.2.1", pastaLine("none", "-a", "192.0.2.100", "-n", "24", "-g", "192.0.2.1")...)
 }
 
-// pastaForwarding does so with the ports of the servers at the loopback inside.
-func (n *traffic) pastaForwarding(b *testing.B) *client {
-	return n.client(b, "127.0.0.1", n.pastaLine(strconv.Itoa(int(n.web.Port())))...)
+// pastaForwarding does so with a port of the host's loopback at the one inside.
+func (n *traffic) pastaForwarding(b *testing.B) (*client, error) {
+	b.Helper()
+	return n.client(b, "127.0.0.1", pastaLine(strconv.Itoa(int(n.web.Port())))...)
 }
 
-func (n *traffic) pastaLine(forwarded string, more ...string) []string {
-	return slices.Concat([]string{
-		"pasta", "--config-net", "-q", "-f", "-4", "--runas", strconv.Itoa(os.Geteuid()), "-t", "none", "-u", "none", "-T", forwarded, "-U", "none",
-	}, more, []string{"--"})
+func pastaLine(forwarded string, more ...string) []string {
+	line := []string{"pasta", "--config-net", "-q", "-f", "-4", "-t", "none", "-u", "none", "-T", forwarded, "-U", "none"}
+	if os.Geteuid() == 0 {
+		line = append(line, "--runas", "0") // else it may not read the program
+	}
+	return slices.Concat(line, more, []string{"--"})
 }
 
-// slirp starts the client in a network of slirp4netns(1), with the mtu that its manual has
+// slirp starts the client in a network of slirp4netns(1), with the MTU that its manual has
 // for speed.
-func (n *traffic) slirp(b *testing.B) *client {
+func (n *traffic) slirp(b *testing.B) (*client, error) {
+	b.Helper()
 	cmd := exec.Command(n.program, n.certificate)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
 	}
-	c := n.connect(b, "10.0.2.2", cmd)
+	c, err := n.connect(b, "10.0.2.2", cmd)
+	if err != nil {
+		return nil, err
+	}
 	ready, tell, err := os.Pipe()
 	if err != nil {
-		b.Fatal(err)
+		return nil, err
 	}
 	defer ready.Close()
 	pid := strconv.Itoa(cmd.Process.Pid)
 	slirp := exec.Command("slirp4netns", "--configure", "--mtu=65520", "--ready-fd=3", "--userns-path=/proc/"+pid+"/ns/user", pid, "tap0")
 	slirp.ExtraFiles = []*os.File{tell}
-	err = slirp.Start()
-	tell.Close()
+	err = errors.Join(slirp.Start(), tell.Close())
 	if err != nil {
-		b.Fatal(err)
+		return nil, err
 	}
 	b.Cleanup(func() {
 		_ = slirp.Process.Kill() // it may have ended already
-		_ = slirp.Wait()
+		_ = slirp.Wait()         // by that
 	})
-	if n, err := ready.Read(make([]byte, 1)); n != 1 {
-		b.Fatal(err)
+	if _, err := io.ReadFull(ready, make([]byte, 1)); err != nil {
+		return nil, fmt.Errorf("it is not ready: %w", err)
 	}
-	return c
+	return c, nil
 }
 
 // srt starts the client in the sandbox runtime of Anthropic (npm:@anthropic-ai/sandbox-runtime),
-// which has a proxy for each direction that the program has to know.
-func (n *traffic) srt(b *testing.B) *client {
+// which has a proxy that programs have to know of.
+func (n *traffic) srt(b *testing.B) (*client, error) {
+	b.Helper()
 	settings := n.dir + "/srt.json"
 	n.write(settings, `{"network": {"allowedDomains": ["127.0.0.1"], "deniedDomains": []}, "filesystem": {"denyRead": [], "allowWrite": [], "denyWrite": []}}`)
 	return n.client(b, "127.0.0.1", "srt", "--settings", settings, "--")
@@ -496,7 +518,7 @@ func BenchmarkRatioLaunchMediated(b *testing.B) {
 			for i := range times[0] {
 				more = append(more, times[0][i]-times[1][i])
 			}
-			ratio.Print(os.Stdout, fmt.Sprintf("launch-mediated-%d-minus-none-ms", destinations), quantile(0.5, more)/1e6, 1)
+			ratio.Print(os.Stdout, fmt.Sprintf("launch-ms-mediated-%d-minus-none", destinations), quantile(0.5, more)/1e6, 1)
 		})
 	}
 }
