@@ -40,7 +40,7 @@ type image struct {
 	hasRunpath  bool     // it may be empty, and counts all the same
 	noDefault   bool     // DF_1_NODEFLIB
 
-	ownServices bool // it is a glibc that resolves names without a library for that
+	versions uint64 // where the definitions of versions are loaded; 0 where there are none
 }
 
 // A dependency is a library that an image names.
@@ -265,7 +265,6 @@ func (r *elfReader) dynamic(address uint64) error {
 	var soname, rpath, runpath, audit, depaudit *uint64 // offsets of strings; of two the last counts
 	var needed []uint64
 	var optional []bool
-	var versions uint64
 	b := make([]byte, 2*word)
 	for n := 0; ; n++ {
 		if n == maxDynamic {
@@ -302,7 +301,7 @@ func (r *elfReader) dynamic(address uint64) error {
 		case elf.DT_DEPAUDIT:
 			depaudit = &value
 		case elf.DT_VERDEF:
-			versions = value
+			m.versions = value
 		case elf.DT_FLAGS_1:
 			m.noDefault = elf.DynFlag1(value)&elf.DF_1_NODEFLIB != 0
 		case elf.DT_NEEDED, elf.DT_FILTER, elf.DT_AUXILIARY:
@@ -335,9 +334,6 @@ func (r *elfReader) dynamic(address uint64) error {
 		}
 		m.needed = append(m.needed, dependency{name, optional[i]})
 	}
-	if m.soname == "libc.so.6" && versions != 0 {
-		m.ownServices = r.defines(versions, glibc234)
-	}
 	return nil
 }
 
@@ -348,9 +344,21 @@ const glibc234 = 0x69691b4
 // maxVersions is how many versions of a library are looked at. glibc 2.42 has about fifty.
 const maxVersions = 512
 
-// defines reports whether the version definitions at address have one with a hash (DT_VERDEF
-// of the System V ABI). What is malformed there has none.
-func (r *elfReader) defines(address uint64, hash uint32) bool {
+// resolvesNames reports whether the glibc in a file, which m is the image of, needs no library
+// for the services files and dns, by the versions that it defines (DT_VERDEF of the System V
+// ABI). What is malformed there defines none. It takes as many reads as there are versions.
+func (m *image) resolvesNames(file io.ReaderAt) bool {
+	r := &elfReader{file: file, budget: maxELFRead, image: m}
+	segments, err := r.segments()
+	if m.versions == 0 || err != nil {
+		return false
+	}
+	for _, s := range segments {
+		if s.kind == elf.PT_LOAD {
+			r.loads = append(r.loads, s)
+		}
+	}
+	address := m.versions
 	for range maxVersions {
 		offset, size, err := r.locate(address)
 		if err != nil || size < 20 {
@@ -361,7 +369,7 @@ func (r *elfReader) defines(address uint64, hash uint32) bool {
 			return false
 		}
 		next := r.image.order.Uint32(b[16:])
-		if r.image.order.Uint32(b[8:]) == hash {
+		if r.image.order.Uint32(b[8:]) == glibc234 {
 			return true
 		}
 		if next == 0 {

@@ -143,10 +143,16 @@ func (l *loading) services(names []string) {
 		return
 	}
 	libc := l.objects[at]
-	for _, name := range names {
-		if libc.image.ownServices && (name == "files" || name == "dns") {
-			continue
+	if slices.Contains(names, "files") || slices.Contains(names, "dns") {
+		if f, err := l.c.w.fs.Open(libc.real.path); err == nil {
+			own := libc.image.resolvesNames(f)
+			f.Close()
+			if own {
+				names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "files" || name == "dns" })
+			}
 		}
+	}
+	for _, name := range names {
 		apart := *l
 		apart.objects = slices.Clone(l.objects)
 		if apart.need(libc, "libnss_"+name+".so.2") == nil {

@@ -196,16 +196,17 @@ func TestVersionsMalformed(t *testing.T) {
 	} {
 		file := []byte(elfSpec{soname: "libc.so.6", versions: []uint32{1, 2, glibc234}}.make())
 		at := strings.Index(string(file), "\x01\x00\x00\x00\x00\x00\x00\x00\x14\x00\x00\x00") // the first hash, and how far it is to the next
-		if m, err := readELF(strings.NewReader(string(file))); err != nil || !m.ownServices || at < 0 {
+		if m, err := readELF(strings.NewReader(string(file))); err != nil || !m.resolvesNames(strings.NewReader(string(file))) || at < 0 {
 			t.Fatalf("%+v, %v, %d", m, err, at)
 		}
 		change(file[at-8:])
-		if m, err := readELF(strings.NewReader(string(file))); err != nil || m.ownServices {
+		if m, err := readELF(strings.NewReader(string(file))); err != nil || m.resolvesNames(strings.NewReader(string(file))) {
 			t.Errorf("%s: %+v, %v", name, m, err)
 		}
 	}
-	m, err := readELF(strings.NewReader(elfSpec{soname: "libc.so.6", versions: slices.Repeat([]uint32{5}, maxVersions+1)}.make()))
-	if err != nil || m.ownServices || m.kind != elf.ET_DYN {
+	many := elfSpec{soname: "libc.so.6", versions: append(slices.Repeat([]uint32{5}, maxVersions), glibc234)}.make()
+	m, err := readELF(strings.NewReader(many))
+	if err != nil || m.resolvesNames(strings.NewReader(many)) || m.kind != elf.ET_DYN {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
