@@ -96,9 +96,9 @@ func proxyPort(at *url.URL) (uint16, error) {
 	return uint16(port), nil
 }
 
-// dial connects to a destination as the host does. The failure is a *refusal.
-func (m *Mediator) dial(ctx context.Context, d mir.Destination) (upstream, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
+// dial connects to a destination as the host does, or says why not.
+func (m *Mediator) dial(d mir.Destination) (upstream, *refusal) {
+	ctx, cancel := context.WithTimeout(m.closing, dialTime)
 	defer cancel()
 	up, err := m.dialOnce(ctx, d)
 	if err == nil {
@@ -125,8 +125,7 @@ type upstream struct {
 
 func (m *Mediator) dialOnce(ctx context.Context, d mir.Destination) (upstream, error) {
 	if at, ok := m.pins[d]; ok {
-		c, err := m.connect(ctx, []netip.AddrPort{at})
-		return c, err
+		return m.connect(ctx, []netip.AddrPort{at})
 	}
 	if m.proxy != nil {
 		switch at, err := m.proxy(d); {

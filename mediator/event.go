@@ -32,7 +32,7 @@ type Event struct {
 	Began    time.Time
 	Duration time.Duration
 
-	Host string // as the policy spells it; for a question as it was asked; empty where only an address is known
+	Host string // as the policy spells it; for a question as it was asked; the address where no name is known
 	Port uint16 // 0 for a question
 
 	// Address is what was connected to, on the host's side, or with [PrivateAddress] what was
@@ -52,12 +52,27 @@ type Event struct {
 	Detail string // of the reason, for people
 }
 
+// A Cause is what events have in common that are told of once.
+type Cause struct {
+	Host   string
+	Port   uint16
+	Reason Reason
+}
+
+// Cause returns that of e.
+func (e *Event) Cause() Cause { return Cause{e.Host, e.Port, e.Reason} }
+
+// Target is what was asked for, for people: HOST:PORT, or the name in a question.
+func (e *Event) Target() string {
+	if e.Port == 0 {
+		return e.Host
+	}
+	return fmt.Sprintf("%s:%d", e.Host, e.Port)
+}
+
 // String is for people.
 func (e *Event) String() string {
-	what := e.Host
-	if e.Port != 0 {
-		what = fmt.Sprintf("%s:%d", e.Host, e.Port)
-	}
+	what := e.Target()
 	if e.Reason == "" {
 		return fmt.Sprintf("%s: %d bytes sent, %d received in %s", what, e.Sent, e.Received, e.Duration.Round(time.Millisecond))
 	}

@@ -214,15 +214,8 @@ func (m *Mediator) connection(c *net.TCPConn, at netip.AddrPort) {
 		m.refuse(c, &e, refuse(NotAllowed, "the policy allows no such destination"))
 		return
 	}
-	// A client that has gone away is not waited for.
-	ctx, cancel := context.WithCancel(m.closing)
-	defer cancel()
-	up, err := m.dial(ctx, d)
-	if err != nil {
-		refused, ok := errors.AsType[*refusal](err)
-		if !ok {
-			refused = refuse(Unreachable, "%v", err)
-		}
+	up, refused := m.dial(d)
+	if refused != nil {
 		m.refuse(c, &e, refused)
 		return
 	}

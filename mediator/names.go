@@ -76,21 +76,15 @@ func (n *Names) at(index int) netip.Addr {
 	return address(index)
 }
 
-// isSynthetic reports whether an address is of the range, some host's or not.
-func isSynthetic(a netip.Addr) bool {
-	if !a.Is4() {
-		return false
-	}
-	b := a.As4()
-	return b[0] == 198 && b[1]&^1 == 18
-}
+// Synthetic returns the range of the addresses, which must be local where the command is.
+func Synthetic() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18}), 15) }
 
 // index returns that of the host that has an address.
 func (n *Names) index(a netip.Addr) (int, bool) {
 	if a == loopback() {
 		return slices.BinarySearch(n.hosts, localhost)
 	}
-	if !isSynthetic(a) {
+	if !Synthetic().Contains(a) {
 		return 0, false
 	}
 	b := a.As4()

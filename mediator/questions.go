@@ -67,9 +67,9 @@ func (m *Mediator) answer(query []byte, limit int) []byte {
 	began := time.Now()
 	reply, refused := m.names.Answer(query, limit)
 	if refused != (Refusal{}) {
-		e := Event{Began: began, Host: refused.Name, Reason: NotAllowed, Detail: "the policy allows no such name"}
+		e := Event{Began: began, Host: refused.Name, Reason: NotAllowed, Detail: refused.Reason}
 		if refused.Reason != refusedName {
-			e.Reason, e.Detail = BadQuery, refused.Reason
+			e.Reason = BadQuery
 		}
 		m.tell(&e)
 	}

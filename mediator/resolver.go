@@ -208,7 +208,7 @@ func (n *Names) pointed(name string) (host string, ok bool) {
 		return n.machine, true
 	}
 	host, _ = n.Host(a)
-	return host, isSynthetic(a)
+	return host, Synthetic().Contains(a)
 }
 
 // pack returns a message of limit bytes at most. One that does not fit says that it is cut.

@@ -23,9 +23,6 @@ type mediation struct {
 	handed    []int // descriptors from the child, until the mediator has them
 }
 
-// synthetic is the range of the addresses that stand for destinations.
-func synthetic() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18}), 15) }
-
 const (
 	filesPerConnection = 6  // two sockets, and two pipes of splice(2)
 	otherFiles         = 64 // that this process has open
@@ -63,7 +60,7 @@ func mediate(p *plan.Plan, c *Command, r *Receipt) (*mediation, error) {
 
 // listen has the child make the sockets in its network, and hand them out.
 func (m *mediation) listen(run *linux.Program) error {
-	if err := run.LocalRange(synthetic()); err != nil {
+	if err := run.LocalRange(mediator.Synthetic()); err != nil {
 		return err
 	}
 	var sockets []linux.Value

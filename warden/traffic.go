@@ -6,31 +6,24 @@ import "maelys.dev/maelys/mediator"
 type traffic struct {
 	receipt *Traffic
 	report  func(mediator.Event)
-	refused map[refusalKey]int // the index of each refusal
-}
-
-// A refusalKey is what refusals have in common that count as one.
-type refusalKey struct {
-	host   string
-	port   uint16
-	reason mediator.Reason
+	refused map[mediator.Cause]int // the index of each refusal
 }
 
 // add notes one event. Each connection to what may be reached is noted; what is refused can
 // be asked for much more often, and is counted.
 func (t *traffic) add(e mediator.Event) {
 	r := t.receipt
-	key := refusalKey{e.Host, e.Port, e.Reason}
-	switch i, known := t.refused[key]; {
+	cause := e.Cause()
+	switch i, known := t.refused[cause]; {
 	case known:
 		r.Refusals[i].Count++
 	case !e.Reason.Refused() && len(r.Connections) < MaxConnections:
 		r.Connections = append(r.Connections, e)
 	case e.Reason.Refused() && len(r.Refusals) < MaxRefusals:
 		if t.refused == nil {
-			t.refused = map[refusalKey]int{}
+			t.refused = map[mediator.Cause]int{}
 		}
-		t.refused[key] = len(r.Refusals)
+		t.refused[cause] = len(r.Refusals)
 		r.Refusals = append(r.Refusals, Refusal{e, 1})
 	default:
 		r.Untold++

@@ -94,7 +94,7 @@ func (r *running) connect() (warden.Network, *result) {
 			Hint: "mend HTTPS_PROXY or ALL_PROXY, or do without: env -u HTTPS_PROXY -u ALL_PROXY maelys run …",
 		})
 	}
-	told := &teller{running: r, said: map[string]bool{}}
+	told := &teller{running: r, said: map[mediator.Cause]bool{}}
 	return warden.Network{Proxy: proxy, Report: told.tell}, nil
 }
 
@@ -102,7 +102,7 @@ func (r *running) connect() (warden.Network, *result) {
 // destination once for each reason.
 type teller struct {
 	*running
-	said map[string]bool
+	said map[mediator.Cause]bool
 }
 
 // maxTold is how much is said while the command runs. A receipt has more.
@@ -112,26 +112,22 @@ func (t *teller) tell(e mediator.Event) {
 	if e.Reason == "" {
 		return
 	}
-	key := fmt.Sprintf("%s %d %s", e.Host, e.Port, e.Reason)
+	cause := e.Cause()
 	switch {
-	case t.said[key] || len(t.said) > maxTold:
+	case t.said[cause] || len(t.said) > maxTold:
 		return
 	case len(t.said) == maxTold:
-		t.said[key] = true
+		t.said[cause] = true
 		t.app.complain("maelys: more destinations could not be reached; --receipt names them\n")
 		return
 	}
-	t.said[key] = true
+	t.said[cause] = true
 	d := diagnostic{File: t.in.name, Code: string(e.Reason), Hint: t.hint(e)}
-	what := e.Host
-	if e.Port != 0 {
-		what = fmt.Sprintf("%s:%d", e.Host, e.Port)
-	}
 	verb := "cannot reach"
 	if e.Reason.Refused() {
 		verb = "refused"
 	}
-	d.Message = strings.TrimSpace(verb+" "+what) + ": " + e.Detail
+	d.Message = strings.TrimSpace(verb+" "+e.Target()) + ": " + e.Detail
 	t.app.complain(d.text(painter{color: colorful(t.app.stderr)}))
 }
 

@@ -354,13 +354,15 @@ func (p *Program) Silent(while time.Duration) bool {
 func (p *Program) receive(b []byte, flags int) (n int, err error) {
 	for {
 		n, _, err = unix.Recvfrom(p.process.ends[0], b, flags)
-		// A child that ends with a message for it unread is an error once, before what it
-		// said itself can be read.
-		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ECONNRESET) {
+		if !passing(err) {
 			return n, err
 		}
 	}
 }
+
+// passing reports whether a failure to receive says nothing of the next attempt: a child that
+// ends with a message for it unread is an error once, before what it said itself can be read.
+func passing(err error) bool { return errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNRESET) }
 
 // receiveFds is receive for a message that may bring descriptors.
 func (p *Program) receiveFds(b []byte) (n int, fds []int, err error) {
@@ -368,7 +370,7 @@ func (p *Program) receiveFds(b []byte) (n int, fds []int, err error) {
 	var used, flags int
 	for {
 		n, used, flags, _, err = unix.Recvmsg(p.process.ends[0], b, control, unix.MSG_CMSG_CLOEXEC)
-		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ECONNRESET) {
+		if !passing(err) {
 			break
 		}
 	}
