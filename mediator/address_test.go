@@ -220,7 +220,7 @@ func FuzzSpecial(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, ok := netip.AddrFromSlice(b)
 		if !ok {
-			t.Skip()
+			return // these are no address
 		}
 		got := special(a)
 		if want := slowSpecial(a); got != want {

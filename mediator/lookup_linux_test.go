@@ -1,4 +1,4 @@
-package mediator
+package mediator_test
 
 import (
 	"bufio"
@@ -12,11 +12,13 @@ import (
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"maelys.dev/maelys/mediator"
 )
 
 // TestLookup resolves what the host has in its files, and localhost whatever they say.
 func TestLookup(t *testing.T) {
-	found, err := lookup(t.Context(), "localhost")
+	found, err := mediator.Lookup(t.Context(), "localhost")
 	if fmt.Sprint(found) != "[127.0.0.1 ::1]" || err != nil {
 		t.Errorf("%v, %v", found, err)
 	}
@@ -28,7 +30,7 @@ func TestLookup(t *testing.T) {
 	for lines := bufio.NewScanner(file); lines.Scan(); { // of no file there are none
 		text, _, _ := strings.Cut(lines.Text(), "#")
 		fields := strings.Fields(text)
-		if len(fields) < 2 || strings.ToLower(fields[1]) == localhost {
+		if len(fields) < 2 || strings.ToLower(fields[1]) == "localhost" {
 			continue
 		}
 		want, err := netip.ParseAddr(fields[0])
@@ -36,7 +38,7 @@ func TestLookup(t *testing.T) {
 			continue
 		}
 		tried++
-		found, err := lookup(t.Context(), fields[1])
+		found, err := mediator.Lookup(t.Context(), fields[1])
 		if err != nil {
 			t.Errorf("%s: %v", fields[1], err)
 		}
@@ -54,9 +56,7 @@ func TestLookup(t *testing.T) {
 // TestLookupAsksForTheName has a resolver of the host that knows only names in the domain that is
 // searched: what the policy says is another name.
 func TestLookupAsksForTheName(t *testing.T) {
-	if os.Getenv("MAELYS_TEST_INSIDE") == "" {
-		t.Skip("no network namespace can be made here") // which fails other tests, where nothing may be skipped
-	}
+	needsInside(t)
 	server, err := net.ListenPacket("udp4", "127.0.0.53:53")
 	if err != nil {
 		t.Fatal(err)
@@ -94,11 +94,11 @@ func TestLookupAsksForTheName(t *testing.T) {
 		}
 	}()
 	for _, name := range []string{"a.example.com", "single"} {
-		if found, err := lookup(t.Context(), name); err == nil {
+		if found, err := mediator.Lookup(t.Context(), name); err == nil {
 			t.Errorf("%s is at %v", name, found)
 		}
 	}
-	if found, err := lookup(t.Context(), "known.example.com"); err != nil || len(found) != 1 || found[0].Unmap().String() != "203.0.113.7" {
+	if found, err := mediator.Lookup(t.Context(), "known.example.com"); err != nil || len(found) != 1 || found[0].Unmap().String() != "203.0.113.7" {
 		t.Errorf("%v, %v", found, err)
 	}
 	mu.Lock()

@@ -620,23 +620,9 @@ type networkServers struct {
 	repositories int
 }
 
-// readyForNetwork lets everybody start maelys, where it can confine anything.
-func readyForNetwork(t *testing.T) {
-	t.Helper()
-	if ok, err := condition("able"); err != nil || !ok {
-		unavailable(t, "this host cannot enforce anything")
-	}
-	t.Setenv("TMPDIR", "/var/tmp") // /tmp is a private one inside
-	maelys, err := exec.LookPath("maelys")
-	if err != nil {
-		t.Fatal(err)
-	}
-	openToAll(t, filepath.Dir(maelys))
-}
-
 func newNetworkServers(t *testing.T) *networkServers {
 	t.Helper()
-	readyForNetwork(t)
+	readyToConfine(t)
 	s := &networkServers{dir: t.TempDir(), at: map[string]string{}, python: "python3"}
 	openToAll(t, s.dir)
 	for _, path := range []string{"/usr/bin/python3", "/usr/local/bin/python3", "python3"} { // the first that everybody can start
@@ -992,7 +978,7 @@ git -C $r update-ref HEAD $(git -C $r -c user.name=n -c user.email=e commit-tree
 // TestNetworkRegistries installs a package from each registry that this machine is set up for
 // and reaches. Where they are is asked of the tools, and written nowhere.
 func TestNetworkRegistries(t *testing.T) {
-	readyForNetwork(t)
+	readyToConfine(t)
 	eachUser(t, "go", func(t *testing.T, maelys []string) {
 		proxies := toolSays(t, "go", "env", "GOPROXY")
 		first := strings.FieldsFunc(proxies, func(r rune) bool { return r == ',' || r == '|' })

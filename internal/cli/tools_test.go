@@ -148,8 +148,9 @@ func toolchain(t *testing.T, program string) (root, bin string) {
 	return root, root + "/bin"
 }
 
-// TestTools does every job as this user, and those of the system's own tools as nobody too.
-func TestTools(t *testing.T) {
+// readyToConfine lets everybody start maelys, where it can confine anything.
+func readyToConfine(t *testing.T) {
+	t.Helper()
 	if ok, err := condition("able"); err != nil || !ok {
 		unavailable(t, "this host cannot enforce anything")
 	}
@@ -159,6 +160,11 @@ func TestTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	openToAll(t, filepath.Dir(maelys))
+}
+
+// TestTools does every job as this user, and those of the system's own tools as nobody too.
+func TestTools(t *testing.T) {
+	readyToConfine(t)
 	for _, j := range jobs {
 		t.Run(j.name, func(t *testing.T) {
 			t.Parallel()
