@@ -151,6 +151,7 @@ func (m *Mediator) accept(l *net.TCPListener) {
 			at, _ := local(c)
 			e := m.begin(at)
 			m.refuse(c, &e, refuse(TooMany, "there are %d connections already", m.limit))
+			m.tell(&e)
 			continue
 		}
 		// Another one accepts the next, so that this one need not be handed over to a thread
@@ -158,10 +159,12 @@ func (m *Mediator) accept(l *net.TCPListener) {
 		m.work.Go(func() { m.accept(l) })
 		if at, ok := local(c); ok && at == m.names.Questions() {
 			m.questions(c)
+			m.open.Add(-1)
 		} else {
-			m.connection(c, at)
+			e := m.connection(c, at)
+			m.open.Add(-1) // before anybody is told that it has ended
+			m.tell(&e)
 		}
-		m.open.Add(-1)
 		return
 	}
 }
@@ -193,7 +196,6 @@ func (m *Mediator) refuse(c *net.TCPConn, e *Event, r *refusal) {
 	if r.at.IsValid() {
 		e.Address = r.at
 	}
-	m.tell(e)
 }
 
 func (m *Mediator) tell(e *Event) {
@@ -206,22 +208,22 @@ func (m *Mediator) tell(e *Event) {
 	m.report(*e)
 }
 
-// connection connects a client to where it wants to go.
-func (m *Mediator) connection(c *net.TCPConn, at netip.AddrPort) {
+// connection connects a client to where it wants to go, and returns what became of it.
+func (m *Mediator) connection(c *net.TCPConn, at netip.AddrPort) Event {
 	e := m.begin(at)
 	d, ok := m.names.Destination(at)
 	if !ok {
 		m.refuse(c, &e, refuse(NotAllowed, "the policy allows no such destination"))
-		return
+		return e
 	}
 	up, refused := m.dial(d)
 	if refused != nil {
 		m.refuse(c, &e, refused)
-		return
+		return e
 	}
 	e.Address, e.Proxied = up.address, up.proxied
 	m.relay(c, &up, d, &e)
-	m.tell(&e)
+	return e
 }
 
 // reset closes a connection so that the other side sees a reset.
