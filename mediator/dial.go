@@ -97,8 +97,8 @@ func proxyPort(at *url.URL) (uint16, error) {
 }
 
 // dial connects to a destination as the host does, or says why not.
-func (m *Mediator) dial(d mir.Destination) (upstream, *refusal) {
-	ctx, cancel := context.WithTimeout(m.closing, dialTime)
+func (m *Mediator) dial(ctx context.Context, d mir.Destination) (upstream, *refusal) {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	up, err := m.dialOnce(ctx, d)
 	if err == nil {

@@ -2,7 +2,6 @@ package mediator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -45,12 +44,12 @@ type Config struct {
 	// Lookup resolves a name on the host; nil for its own resolver.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 
-	// Connections is how many there may be at once, 0 for [DefaultConnections]. Each takes up
-	// to six descriptors.
+	// Connections is how many there may be at once, 0 for [DefaultConnections]. Each takes
+	// two descriptors.
 	Connections int
 
 	// Report is told of each connection when it has ended, and of each refused question. It
-	// is called by one goroutine at a time.
+	// is called by one goroutine at a time, and must not wait: connections wait for it.
 	Report func(Event)
 }
 
@@ -63,6 +62,7 @@ type Mediator struct {
 	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
 	limit   int64
 	dialer  net.Dialer
+	serving // what accepts connections
 
 	report   func(Event)
 	reported sync.Mutex
@@ -108,75 +108,10 @@ func New(c Config) (*Mediator, error) {
 // Names returns the synthetic addresses.
 func (m *Mediator) Names() *Names { return m.names }
 
-// Serve accepts connections from listeners, and answers questions that come to datagrams, until
-// [Mediator.Close]. It takes over what it is given. The listeners are bound inside, at the
-// addresses of [Names.Listeners], and datagrams at that of [Names.Questions].
-func (m *Mediator) Serve(listeners []*net.TCPListener, datagrams net.PacketConn) {
-	for _, l := range listeners {
-		m.work.Go(func() { m.accept(l) })
-	}
-	m.work.Go(func() { m.datagrams(datagrams) })
-	context.AfterFunc(m.closing, func() {
-		for _, l := range listeners {
-			_ = l.Close() // nothing is in it
-		}
-		_ = datagrams.Close()
-	})
-}
-
 // Close ends all connections and returns when everything has been reported.
 func (m *Mediator) Close() {
 	m.end()
 	m.work.Wait()
-}
-
-// accept has each connection of a listener handled, as far as there may be more of them.
-func (m *Mediator) accept(l *net.TCPListener) {
-	for {
-		c, err := l.AcceptTCP()
-		if err != nil {
-			if m.closing.Err() != nil || errors.Is(err, net.ErrClosed) {
-				return
-			}
-			// Out of descriptors, for one. What waits is not lost.
-			select {
-			case <-time.After(10 * time.Millisecond):
-				continue
-			case <-m.closing.Done():
-				return
-			}
-		}
-		if m.open.Add(1) > m.limit {
-			m.open.Add(-1)
-			at, _ := local(c)
-			e := m.begin(at)
-			m.refuse(c, &e, refuse(TooMany, "there are %d connections already", m.limit))
-			m.tell(&e)
-			continue
-		}
-		// Another one accepts the next, so that this one need not be handed over to a thread
-		// that sleeps.
-		m.work.Go(func() { m.accept(l) })
-		if at, ok := local(c); ok && at == m.names.Questions() {
-			m.questions(c)
-			m.open.Add(-1)
-		} else {
-			e := m.connection(c, at)
-			m.open.Add(-1) // before anybody is told that it has ended
-			m.tell(&e)
-		}
-		return
-	}
-}
-
-// local returns what a connection inside was made to.
-func local(c *net.TCPConn) (netip.AddrPort, bool) {
-	a, ok := c.LocalAddr().(*net.TCPAddr)
-	if !ok {
-		return netip.AddrPort{}, false
-	}
-	at := a.AddrPort()
-	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), true
 }
 
 // begin returns the event of a connection that was made to an address inside.
@@ -188,16 +123,6 @@ func (m *Mediator) begin(at netip.AddrPort) Event {
 	return e
 }
 
-// refuse resets a connection, so that the client does not take it for an end of what was
-// said.
-func (m *Mediator) refuse(c *net.TCPConn, e *Event, r *refusal) {
-	reset(c)
-	e.Reason, e.Detail = r.reason, r.detail
-	if r.at.IsValid() {
-		e.Address = r.at
-	}
-}
-
 func (m *Mediator) tell(e *Event) {
 	if m.report == nil {
 		return
@@ -206,28 +131,4 @@ func (m *Mediator) tell(e *Event) {
 	m.reported.Lock()
 	defer m.reported.Unlock()
 	m.report(*e)
-}
-
-// connection connects a client to where it wants to go, and returns what became of it.
-func (m *Mediator) connection(c *net.TCPConn, at netip.AddrPort) Event {
-	e := m.begin(at)
-	d, ok := m.names.Destination(at)
-	if !ok {
-		m.refuse(c, &e, refuse(NotAllowed, "the policy allows no such destination"))
-		return e
-	}
-	up, refused := m.dial(d)
-	if refused != nil {
-		m.refuse(c, &e, refused)
-		return e
-	}
-	e.Address, e.Proxied = up.address, up.proxied
-	m.relay(c, &up, d, &e)
-	return e
-}
-
-// reset closes a connection so that the other side sees a reset.
-func reset(c *net.TCPConn) {
-	_ = c.SetLinger(0) // it may be closed already
-	_ = c.Close()
 }

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"maelys.dev/maelys/internal/linux"
 	"maelys.dev/maelys/mediator"
 	"maelys.dev/maelys/mir"
 )
@@ -99,21 +100,38 @@ func start(t testing.TB, s setting) *network {
 	if n.Mediator, err = mediator.New(s.Config); err != nil {
 		t.Fatal(err)
 	}
-	var listeners []*net.TCPListener
+	var listeners []linux.Socket
 	all := n.Names().Listeners()
 	if anywhere := !slices.ContainsFunc(all, func(at netip.AddrPort) bool { return at.Port() != 53 && !at.Addr().IsUnspecified() }); anywhere != s.anywhere {
 		t.Fatalf("listeners at %v", all)
 	}
 	for _, at := range all {
-		listeners = append(listeners, listenTCP(t, at))
+		listeners = append(listeners, socketOf(t, listenTCP(t, at)))
 	}
 	datagrams, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(n.Names().Questions()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Serve(listeners, datagrams)
+	if err := n.Serve(listeners, datagrams); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(n.Close)
 	return n
+}
+
+// socketOf returns the socket of a listener, in place of it.
+func socketOf(t testing.TB, l *net.TCPListener) linux.Socket {
+	t.Helper()
+	defer l.Close()
+	raw, err := l.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := linux.SocketOf(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // event waits for the next event that is about a host, and takes it.
@@ -758,8 +776,7 @@ func settle(t *testing.T, what string, count func() int, do func()) {
 	do()
 	after := 0
 	for range 200 {
-		// The pipes that splice(2) goes through are kept for the next, until a collection.
-		runtime.GC()
+		runtime.GC() // the pipes that the servers of these tests splice through are kept until then
 		if after = count(); after <= before+2 {
 			return
 		}

@@ -35,8 +35,7 @@ func (m *Mediator) datagrams(p net.PacketConn) {
 }
 
 // questions answers those of one connection (RFC 1035, section 4.2.2; RFC 7766).
-func (m *Mediator) questions(c *net.TCPConn) {
-	defer c.Close()
+func (m *Mediator) questions(c net.Conn) {
 	stop := context.AfterFunc(m.closing, func() { _ = c.Close() })
 	defer stop()
 	var size [2]byte

@@ -20,11 +20,11 @@ import (
 type mediation struct {
 	mediator  *mediator.Mediator
 	listeners []netip.AddrPort
-	handed    []int // descriptors from the child, until the mediator has them
+	handed    []int // sockets from the child, until the mediator has them
 }
 
 const (
-	filesPerConnection = 6  // two sockets, and two pipes of splice(2)
+	filesPerConnection = 2  // sockets
 	otherFiles         = 64 // that this process has open
 )
 
@@ -85,33 +85,20 @@ func (m *mediation) texts(p *plan.Plan) map[string][]byte {
 func (m *mediation) serve() error {
 	all := m.handed
 	m.handed = nil
-	var listeners []*net.TCPListener
-	var datagrams net.PacketConn
-	var failed error
-	for i, fd := range all {
-		file := os.NewFile(uintptr(fd), "socket")
-		switch {
-		case failed != nil:
-		case i < len(m.listeners):
-			l, err := net.FileListener(file)
-			if tcp, ok := l.(*net.TCPListener); ok {
-				listeners = append(listeners, tcp)
-			} else {
-				failed = fmt.Errorf("a socket from the child: %w", err)
-			}
-		default:
-			datagrams, failed = net.FilePacketConn(file)
+	var listeners []linux.Socket
+	for _, fd := range all[:len(m.listeners)] {
+		listeners = append(listeners, linux.Socket(fd))
+	}
+	file := os.NewFile(uintptr(all[len(m.listeners)]), "questions")
+	datagrams, err := net.FilePacketConn(file)
+	_ = file.Close() // package net has one of its own
+	if err != nil {
+		for _, s := range listeners {
+			s.Close()
 		}
-		_ = file.Close() // package net has one of its own
+		return fmt.Errorf("a socket from the child: %w", err)
 	}
-	if failed == nil && datagrams != nil {
-		m.mediator.Serve(listeners, datagrams)
-		return nil
-	}
-	for _, l := range listeners {
-		_ = l.Close() // nobody serves it
-	}
-	return failed
+	return m.mediator.Serve(listeners, datagrams)
 }
 
 // close ends all connections.

@@ -502,7 +502,7 @@ func TestMediationLeavesNothing(t *testing.T) {
 	a := newMediated(t, program, destinations{at: []string{"a.example.com:80"}, pins: map[string]netip.AddrPort{"a.example.com:80": s.at()}})
 	count := func() (descriptors, goroutines int) {
 		for range 200 {
-			runtime.GC() // the pipes of splice(2) are kept until then
+			runtime.GC() // the pipes that the servers of these tests splice through are kept until then
 			list, err := os.ReadDir("/proc/self/fd")
 			if err != nil {
 				t.Fatal(err)

@@ -75,7 +75,7 @@ type Network struct {
 	Connections int
 
 	// Report is told of each connection when it has ended, and of all that is refused, by one
-	// goroutine at a time.
+	// goroutine at a time. It must not wait: all connections wait for it.
 	Report func(mediator.Event)
 }
 

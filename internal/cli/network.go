@@ -82,31 +82,56 @@ func isProxyVariable(name string) bool {
 	return slices.Contains(proxyVariables[:], strings.ToUpper(name))
 }
 
-// connect says how the command is connected to its destinations.
-func (r *running) connect() (warden.Network, *result) {
+// connect says how the command is connected to its destinations. What is told of them is all
+// said when the function that it returns has been called.
+func (r *running) connect() (n warden.Network, said func(), failed *result) {
 	if r.plan.Mode() != mir.ModeMediated {
-		return warden.Network{}, nil
+		return n, func() {}, nil
 	}
 	proxy, err := mediator.ProxyFromEnvironment(os.Getenv)
 	if err != nil {
-		return warden.Network{}, failure(diagnostic{
+		return n, nil, failure(diagnostic{
 			Code: string(plan.CodeHostContext), exit: exitSandbox, Message: err.Error(),
 			Hint: "mend HTTPS_PROXY or ALL_PROXY, or do without: env -u HTTPS_PROXY -u ALL_PROXY maelys run …",
 		})
 	}
 	told := &teller{running: r, said: map[mediator.Cause]bool{}}
-	return warden.Network{Proxy: proxy, Report: told.tell}, nil
+	return warden.Network{Proxy: proxy, Report: told.tell}, told.end, nil
 }
 
 // A teller says on standard error, as it happens, what a command cannot reach: each
 // destination once for each reason.
 type teller struct {
 	*running
-	said map[mediator.Cause]bool
+	said  map[mediator.Cause]bool
+	texts chan string   // with room for all, since connections may not wait for who reads them
+	ended chan struct{} // closed when all are written
 }
 
 // maxTold is how much is said while the command runs. A receipt has more.
 const maxTold = 100
+
+// say has a text written to standard error.
+func (t *teller) say(text string) {
+	if t.texts == nil {
+		t.texts, t.ended = make(chan string, maxTold+1), make(chan struct{})
+		go func() {
+			defer close(t.ended)
+			for text := range t.texts {
+				t.app.complain(text)
+			}
+		}()
+	}
+	t.texts <- text
+}
+
+// end returns when all has been written. Nothing may be told any more.
+func (t *teller) end() {
+	if t.texts != nil {
+		close(t.texts)
+		<-t.ended
+	}
+}
 
 func (t *teller) tell(e mediator.Event) {
 	if e.Reason == "" {
@@ -118,7 +143,7 @@ func (t *teller) tell(e mediator.Event) {
 		return
 	case len(t.said) == maxTold:
 		t.said[cause] = true
-		t.app.complain("maelys: more destinations could not be reached; --receipt names them\n")
+		t.say("maelys: more destinations could not be reached; --receipt names them\n")
 		return
 	}
 	t.said[cause] = true
@@ -128,7 +153,7 @@ func (t *teller) tell(e mediator.Event) {
 		verb = "refused"
 	}
 	d.Message = strings.TrimSpace(verb+" "+e.Target()) + ": " + e.Detail
-	t.app.complain(d.text(painter{color: colorful(t.app.stderr)}))
+	t.say(d.text(painter{color: colorful(t.app.stderr)}))
 }
 
 // hint says what would let the command reach a destination.

@@ -516,8 +516,10 @@ func (c confined) once(t *testing.T, line []string, stdin string) (said string, 
 	return told.ReplaceAllString(string(out), ""), r, took, err
 }
 
-// soon is how long a program may take to see that it cannot reach something.
-const soon = 2 * time.Second
+// soon is how long a program may take to see that it cannot reach something, with its own start:
+// that of Java takes two seconds beside other tests. Who waits for an answer that never
+// comes waits five at least.
+const soon = 4 * time.Second
 
 // check runs a program, which says what it should and reaches what it should.
 func (c confined) check(t *testing.T, r networkRun, line []string, stdin string) {

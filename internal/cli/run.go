@@ -195,7 +195,10 @@ func (r *running) prepare() *result {
 	}
 	r.in = in
 	if len(in.data) > 1<<16 {
-		debug.SetGCPercent(-1) // what a policy takes is bounded, and is not needed for long
+		// What a policy takes is bounded, and is not needed for long. What the connections
+		// of a command take in time is not.
+		debug.SetGCPercent(-1)
+		debug.SetMemoryLimit(128 << 20)
 	}
 	// Whatever the policy was read from, it is the bytes that are enforced.
 	verified, err := mir.Decode(policy.Bytes())
@@ -310,7 +313,7 @@ func (r *running) execute() *result {
 		w.Message = "warning: " + w.Message
 		r.app.complain(w.text(painter{color: colorful(r.app.stderr)}))
 	}
-	network, failed := r.connect()
+	network, said, failed := r.connect()
 	if failed != nil {
 		return failed
 	}
@@ -339,6 +342,7 @@ func (r *running) execute() *result {
 		launch = warden.Prepare(r.receipt.Backend, false)
 	}
 	r.receipt, err = launch.Run(ctx, r.plan, command)
+	said()
 	if err == nil {
 		return nil
 	}
