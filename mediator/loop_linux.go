@@ -78,8 +78,12 @@ func (m *Mediator) Serve(listeners []linux.Socket, datagrams net.PacketConn) err
 		}
 		first.listeners[first.next()] = x
 	}
+	if err := first.listen(true); err != nil {
+		first.stop()
+		return errors.Join(err, datagrams.Close())
+	}
 	m.loops = append(m.loops, first)
-	m.work.Go(func() { first.run(first.listen(true)) })
+	m.work.Go(first.run)
 	m.work.Go(func() { m.datagrams(datagrams) })
 	context.AfterFunc(m.closing, func() { _ = datagrams.Close() }) // nothing is in it
 	return nil
@@ -113,12 +117,22 @@ func (l *loop) post(do func()) bool {
 	return true
 }
 
+// take returns what was posted. After the last time nothing more is.
+func (l *loop) take(last bool) []func() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	posted := l.posted
+	l.posted, l.over = nil, last
+	return posted
+}
+
 // run works until the mediator is closed, or the kernel fails, which ends all.
-func (l *loop) run(err error) {
-	for err == nil && l.m.closing.Err() == nil {
-		var ready []linux.PollEvent
-		if ready, err = l.poller.Wait(l.patience()); err != nil {
-			break
+func (l *loop) run() {
+	defer l.stop()
+	for l.m.closing.Err() == nil {
+		ready, err := l.poller.Wait(l.patience())
+		if err != nil {
+			return
 		}
 		for _, r := range ready {
 			if s, ok := l.sides[r.Token]; ok {
@@ -127,21 +141,19 @@ func (l *loop) run(err error) {
 				l.accept(x)
 			}
 		}
-		l.mu.Lock()
-		posted := l.posted
-		l.posted = nil
-		l.mu.Unlock()
-		for _, do := range posted {
+		for _, do := range l.take(false) {
 			do()
 		}
-		err = l.late()
+		if l.late() != nil {
+			return
+		}
 	}
+}
+
+// stop ends all, and lets go of what the loop has.
+func (l *loop) stop() {
 	l.m.end()
-	l.mu.Lock()
-	posted := l.posted
-	l.over = true
-	l.mu.Unlock()
-	for _, do := range posted {
+	for _, do := range l.take(true) {
 		do() // what it brings is let go of with the rest
 	}
 	for _, s := range l.sides {
@@ -256,7 +268,7 @@ func (l *loop) lightest() *loop {
 	if lightest.load.Load() >= 2 && len(m.loops) < min(runtime.NumCPU(), maxLoops) {
 		if another, err := m.newLoop(); err == nil { // else those that there are have to do
 			m.loops = append(m.loops, another)
-			m.work.Go(func() { another.run(nil) })
+			m.work.Go(another.run)
 			return another
 		}
 	}

@@ -45,7 +45,7 @@ type Config struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 
 	// Connections is how many there may be at once, 0 for [DefaultConnections]. Each takes
-	// two descriptors.
+	// two descriptors, and one more while it is made.
 	Connections int
 
 	// Report is told of each connection when it has ended, and of each refused question. It

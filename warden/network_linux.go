@@ -24,7 +24,7 @@ type mediation struct {
 }
 
 const (
-	filesPerConnection = 2  // sockets
+	filesPerConnection = 3  // two sockets, and one more while they are connected
 	otherFiles         = 64 // that this process has open
 )
 
