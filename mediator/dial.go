@@ -98,7 +98,7 @@ func proxyPort(at *url.URL) (uint16, error) {
 
 // dial connects to a destination as the host does, or says why not.
 func (m *Mediator) dial(ctx context.Context, d mir.Destination) (upstream, *refusal) {
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	ctx, cancel := context.WithTimeout(ctx, m.times.dial)
 	defer cancel()
 	up, err := m.dialOnce(ctx, d)
 	if err == nil {
@@ -108,7 +108,7 @@ func (m *Mediator) dial(ctx context.Context, d mir.Destination) (upstream, *refu
 	switch {
 	case ok && refused.reason.Refused():
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		refused = refuse(TimedOut, "no connection within %s", dialTime)
+		refused = refuse(TimedOut, "no connection within %s", m.times.dial)
 	case !ok:
 		refused = refuse(Unreachable, "%v", cause(err))
 	}

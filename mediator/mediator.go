@@ -20,6 +20,10 @@ const (
 	// helloTime is how long a client that has begun a ClientHello has for the rest.
 	helloTime = 10 * time.Second
 
+	// lostTime is how long what a side has said may take to be heard, without any progress, after
+	// that side has been reset.
+	lostTime = 30 * time.Second
+
 	// maxHello is how much of a client's is kept until its ClientHello is there.
 	maxHello = 128 << 10
 )
@@ -61,6 +65,7 @@ type Mediator struct {
 	proxy   Proxy
 	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
 	limit   int64
+	times   times
 	dialer  net.Dialer
 	serving // what accepts connections
 
@@ -73,12 +78,16 @@ type Mediator struct {
 	end     context.CancelFunc
 }
 
+// times are how long things may take: for all but tests dialTime, helloTime and lostTime.
+type times struct{ dial, hello, lost time.Duration }
+
 // New returns a mediator. It is an error to say something about a host that is no
 // destination.
 func New(c Config) (*Mediator, error) {
 	m := &Mediator{
 		names: NewNames(c.Destinations, c.Machine), private: map[string]bool{}, pins: c.Pins, proxy: c.Proxy,
 		lookup: c.Lookup, limit: int64(c.Connections), report: c.Report,
+		times: times{dialTime, helloTime, lostTime},
 	}
 	if m.limit <= 0 {
 		m.limit = DefaultConnections

@@ -13,10 +13,6 @@ import (
 	"maelys.dev/maelys/mir"
 )
 
-// lostTime is how long what a side has said may take to be heard, without any progress, after
-// that side has been reset.
-const lostTime = 30 * time.Second
-
 // A connection is a client, a server, and what is known of both.
 type connection struct {
 	client, server side
@@ -81,7 +77,7 @@ func (l *loop) connect(c *connection, at netip.AddrPort) {
 	c.server.socket = s
 	l.watchable(&c.server)
 	if !done {
-		l.until(c, dialTime)
+		l.until(c, l.m.times.dial)
 		l.want(c)
 		return
 	}
@@ -172,7 +168,7 @@ func (l *loop) happened(s *side, ready linux.Readiness) {
 		s.hung = true
 		if ready&linux.Broken != 0 && !s.lost {
 			s.lost = true
-			l.until(c, lostTime)
+			l.until(c, l.m.times.lost)
 		}
 	}
 	l.want(c)
@@ -198,9 +194,9 @@ func (l *loop) expired(c *connection) {
 	switch {
 	case !c.made:
 		c.e.Address = netip.AddrPort{}
-		l.refuse(c, refuse(TimedOut, "no connection within %s", dialTime))
+		l.refuse(c, refuse(TimedOut, "no connection within %s", l.m.times.dial))
 	case !c.judged:
-		l.refuse(c, refuse(TimedOut, "no whole ClientHello within %s", helloTime))
+		l.refuse(c, refuse(TimedOut, "no whole ClientHello within %s", l.m.times.hello))
 	default:
 		l.reset(c)
 	}
@@ -244,7 +240,7 @@ func (l *loop) heardHello(c *connection, b []byte) bool {
 		return l.pass(&c.client, b)
 	case !began:
 		c.hello = append(c.hello, b...)
-		l.until(c, helloTime)
+		l.until(c, l.m.times.hello)
 	}
 	return true
 }
@@ -288,7 +284,7 @@ func (l *loop) pass(s *side, b []byte) bool {
 			return false
 		}
 		if n > 0 && s.lost {
-			l.until(s.c, lostTime)
+			l.until(s.c, l.m.times.lost)
 		}
 		if n < len(b) {
 			s.reads = max(minRead, s.reads/2)
