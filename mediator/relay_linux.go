@@ -195,10 +195,10 @@ func (l *loop) expired(c *connection) {
 	case !c.made:
 		c.e.Address = netip.AddrPort{}
 		l.refuse(c, refuse(TimedOut, "no connection within %s", l.m.times.dial))
-	case !c.judged:
-		l.refuse(c, refuse(TimedOut, "no whole ClientHello within %s", l.m.times.hello))
-	default:
+	case c.client.lost || c.server.lost:
 		l.reset(c)
+	default:
+		l.refuse(c, refuse(TimedOut, "no whole ClientHello within %s", l.m.times.hello))
 	}
 }
 
