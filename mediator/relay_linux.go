@@ -182,7 +182,6 @@ func (l *loop) happenedEarly(s *side) {
 		return
 	}
 	if err := s.socket.Failure(); err != nil {
-		s.c.e.Address = netip.AddrPort{}
 		l.refuse(s.c, refuse(Unreachable, "connect: %v", err))
 		return
 	}
@@ -193,7 +192,6 @@ func (l *loop) happenedEarly(s *side) {
 func (l *loop) expired(c *connection) {
 	switch {
 	case !c.made:
-		c.e.Address = netip.AddrPort{}
 		l.refuse(c, refuse(TimedOut, "no connection within %s", l.m.times.dial))
 	case c.client.lost || c.server.lost:
 		l.reset(c)
@@ -340,6 +338,9 @@ func (l *loop) end(c *connection, how func(linux.Socket)) {
 		how(server)
 	}
 	how(client)
+	if !c.made {
+		c.e.Address = netip.AddrPort{} // it was not connected to
+	}
 	c.e.Sent, c.e.Received = c.client.taken, c.server.taken
 	if r := c.refused; r != nil {
 		c.e.Reason, c.e.Detail = r.reason, r.detail
