@@ -98,7 +98,8 @@ func proxyPort(at *url.URL) (uint16, error) {
 
 // dial connects to a destination as the host does, or says why not.
 func (m *Mediator) dial(ctx context.Context, d mir.Destination) (upstream, *refusal) {
-	ctx, cancel := context.WithTimeout(ctx, m.times.dial)
+	deadline := time.Now().Add(m.times.dial)
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	up, err := m.dialOnce(ctx, d)
 	if err == nil {
@@ -107,7 +108,7 @@ func (m *Mediator) dial(ctx context.Context, d mir.Destination) (upstream, *refu
 	refused, ok := errors.AsType[*refusal](err)
 	switch {
 	case ok && refused.reason.Refused():
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case !time.Now().Before(deadline): // which ctx itself can be told of after a socket has
 		refused = refuse(TimedOut, "no connection within %s", m.times.dial)
 	case !ok:
 		refused = refuse(Unreachable, "%v", cause(err))
