@@ -48,6 +48,7 @@ func destination(t testing.TB, at string) mir.Destination {
 type network struct {
 	testing.TB
 	*mediator.Mediator
+	loops  mediator.Loops
 	mu     sync.Mutex
 	events []mediator.Event
 	told   chan struct{}
@@ -60,6 +61,7 @@ type setting struct {
 	pins     map[string]string       // HOST:PORT to ADDR:PORT
 	resolve  map[string][]netip.Addr // names of the host
 	anywhere bool                    // and many others, so that there is one listener a port, at all addresses
+	times    [3]time.Duration        // for a connection, a ClientHello, and what was said before a reset, where not the usual ones
 }
 
 func start(t testing.TB, s setting) *network {
@@ -100,6 +102,9 @@ func start(t testing.TB, s setting) *network {
 	if n.Mediator, err = mediator.New(s.Config); err != nil {
 		t.Fatal(err)
 	}
+	if s.times != [3]time.Duration{} {
+		n.Hurry(s.times[0], s.times[1], s.times[2])
+	}
 	var listeners []linux.Socket
 	all := n.Names().Listeners()
 	if anywhere := !slices.ContainsFunc(all, func(at netip.AddrPort) bool { return at.Port() != 53 && !at.Addr().IsUnspecified() }); anywhere != s.anywhere {
@@ -116,6 +121,7 @@ func start(t testing.TB, s setting) *network {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
+	n.loops = n.Loops()
 	return n
 }
 
@@ -170,6 +176,11 @@ func (n *network) resolver(network string) *net.Resolver {
 // dial connects as a command does.
 func (n *network) dial(at string) (*net.TCPConn, error) {
 	n.Helper()
+	return n.dialBy(at, &net.Dialer{Timeout: 5 * time.Second})
+}
+
+func (n *network) dialBy(at string, dialer *net.Dialer) (*net.TCPConn, error) {
+	n.Helper()
 	host, port, err := net.SplitHostPort(at)
 	if err != nil {
 		n.Fatal(err)
@@ -178,7 +189,7 @@ func (n *network) dial(at string) (*net.TCPConn, error) {
 	if !ok {
 		n.Fatalf("%s has no address", host)
 	}
-	c, err := net.DialTimeout("tcp", net.JoinHostPort(address.String(), port), 5*time.Second)
+	c, err := dialer.Dial("tcp", net.JoinHostPort(address.String(), port))
 	if err != nil {
 		return nil, err
 	}
@@ -816,24 +827,32 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// TestSilentAddress has the first address of a name never answer: the second does meanwhile.
-func TestSilentAddress(t *testing.T) {
-	server := served(t, echo)
-	port := netip.MustParseAddrPort(server).Port()
-	// A listener that accepts nobody, and whose queue is full, drops what comes.
+// silent returns a socket at a loopback address that never answers: it listens, accepts nobody, and
+// its queue is full.
+func silent(t *testing.T, at netip.AddrPort) linux.Socket {
+	t.Helper()
+	needsInside(t)
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer syscall.Close(fd)
-	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Port: int(port), Addr: [4]byte{127, 0, 0, 9}}), syscall.Listen(fd, 0)); err != nil {
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}), syscall.Listen(fd, 0)); err != nil {
 		t.Fatal(err)
 	}
-	for range 4 {
-		if c, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.9:%d", port), 50*time.Millisecond); err == nil {
-			t.Cleanup(func() { c.Close() })
-		}
+	c, err := net.DialTimeout("tcp", linux.Socket(fd).Address().String(), 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { c.Close() })
+	return linux.Socket(fd)
+}
+
+// TestSilentAddress has the first address of a name never answer: the second does meanwhile.
+func TestSilentAddress(t *testing.T) {
+	server := served(t, echo)
+	port := netip.MustParseAddrPort(server).Port()
+	silent(t, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.9"), port))
 	n := start(t, setting{
 		at: []string{fmt.Sprintf("a.example.com:%d", port)}, resolve: map[string][]netip.Addr{"a.example.com": {netip.MustParseAddr("127.0.0.9"), netip.MustParseAddr("127.0.0.1")}},
 		Config: mediator.Config{AllowPrivate: []string{"a.example.com"}},
