@@ -23,6 +23,10 @@ const (
 	// acceptPause is how long nothing is accepted when it has failed: for want of descriptors,
 	// for one. What waits is not lost.
 	acceptPause = 10 * time.Millisecond
+
+	// keepTime is how long the first loop keeps its place among Go's goroutines while it waits:
+	// about as long as two programs that talk to each other think in between.
+	keepTime = 5 * time.Millisecond
 )
 
 // serving is what accepts connections: the first loop, and those that it has begun.
@@ -49,6 +53,8 @@ type loop struct {
 	buffers
 
 	load atomic.Int64 // connections
+
+	keep time.Duration // for [linux.Poller.Wait]
 
 	mu     sync.Mutex
 	posted []func()
@@ -81,6 +87,9 @@ func (m *Mediator) Serve(listeners []linux.Socket, datagrams net.PacketConn) err
 	if err := first.listen(true); err != nil {
 		first.stop()
 		return errors.Join(err, datagrams.Close())
+	}
+	if runtime.GOMAXPROCS(0) > 1 { // all others have one place at least
+		first.keep = keepTime
 	}
 	m.loops = append(m.loops, first)
 	m.work.Go(first.run)
@@ -130,7 +139,7 @@ func (l *loop) take(last bool) []func() {
 func (l *loop) run() {
 	defer l.stop()
 	for l.m.closing.Err() == nil {
-		ready, err := l.poller.Wait(l.patience())
+		ready, err := l.poller.Wait(l.patience(), l.keep)
 		if err != nil {
 			return
 		}

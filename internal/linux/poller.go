@@ -3,8 +3,10 @@
 package linux
 
 import (
+	"errors"
 	"fmt"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -82,16 +84,30 @@ func (p *Poller) Watch(s Socket, token uint64, before, now Readiness) error {
 	return nil
 }
 
-// Wait returns what is ready, which is nothing when that has taken longer than it may or
-// somebody has called [Poller.Wake]; a negative time is without end. What is returned is good
-// until the next call.
-func (p *Poller) Wait(atMost time.Duration) ([]PollEvent, error) {
-	limit := -1
+// Wait returns what is ready, which is nothing when that has taken longer than it may, somebody
+// has called [Poller.Wake] or a signal has come; a negative time is without end. What is
+// returned is good until the next call.
+//
+// For the first part of that time, keep, no other goroutine gets the place of this one (its P)
+// while it waits. To be given a place again takes Go's scheduler two other threads, and as much
+// processor time as to pass on a small message.
+func (p *Poller) Wait(atMost, keep time.Duration) ([]PollEvent, error) {
 	if atMost >= 0 {
-		limit = int(min((atMost+time.Millisecond-1)/time.Millisecond, 1<<30))
+		keep = min(keep, atMost)
 	}
-	n, err := unix.EpollWait(p.epoll, p.events[:], limit)
-	if err != nil && err != unix.EINTR {
+	var n int
+	var err error
+	if keep > 0 {
+		n, err = p.keep(milliseconds(keep))
+	}
+	if n == 0 && err == nil && (keep <= 0 || keep != atMost) {
+		limit := -1
+		if atMost >= 0 {
+			limit = milliseconds(atMost - max(keep, 0))
+		}
+		n, err = unix.EpollWait(p.epoll, p.events[:], limit)
+	}
+	if err != nil && !errors.Is(err, unix.EINTR) {
 		return nil, fmt.Errorf("epoll_wait: %w", err)
 	}
 	ready := p.ready[:0]
@@ -113,6 +129,17 @@ func (p *Poller) Wait(atMost time.Duration) ([]PollEvent, error) {
 		ready = append(ready, r)
 	}
 	return ready, nil
+}
+
+// keep waits without the scheduler being told.
+func (p *Poller) keep(limit int) (int, error) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.epoll), uintptr(unsafe.Pointer(&p.events)), uintptr(len(p.events)), uintptr(limit), 0, 0)
+	return result(n, errno)
+}
+
+// milliseconds are not fewer than the time has.
+func milliseconds(t time.Duration) int {
+	return int(min((t+time.Millisecond-1)/time.Millisecond, 1<<30))
 }
 
 // Wake has [Poller.Wait] return, now or the next time.

@@ -34,7 +34,7 @@ func (p *Poller) mustWatch(t *testing.T, s Socket, token uint64, before, now Rea
 
 func (p *Poller) mustWait(t *testing.T, atMost time.Duration) []PollEvent {
 	t.Helper()
-	ready, err := p.Wait(atMost)
+	ready, err := p.Wait(atMost, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,6 +236,103 @@ func TestPollerTime(t *testing.T) {
 	}
 }
 
+// TestPollerKeeps waits in two parts, of which the first keeps the place of the goroutine: together
+// they take as long as they may, and what is ready ends both.
+func TestPollerKeeps(t *testing.T) {
+	const short, long = 3 * time.Millisecond, 12 * time.Millisecond
+	spoken := spoken(t)
+	for _, test := range []struct {
+		name         string
+		atMost, keep time.Duration
+		takes        time.Duration
+	}{
+		{"no time", 0, long, 0},
+		{"less than it may wait", long, short, long},
+		{"as long as it may wait", long, long, long},
+		{"longer than it may wait", short, time.Hour, short},
+		{"a part of a millisecond less", long, long - 1, long},
+		{"never", long, -1, long},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPoller(t)
+			var took time.Duration
+			for range interruptions {
+				began := time.Now()
+				if ready, err := p.Wait(test.atMost, test.keep); err != nil || len(ready) > 0 {
+					t.Fatal(ready, err)
+				}
+				if took = time.Since(began); took >= test.takes {
+					break
+				}
+			}
+			if took < test.takes || took > 5*time.Second {
+				t.Errorf("it took %s, want %s", took, test.takes)
+			}
+			p.mustWatch(t, spoken, 1, 0, Readable)
+			for _, atMost := range []time.Duration{test.atMost, time.Hour, -1} {
+				if ready, err := p.Wait(atMost, test.keep); err != nil || !slices.Equal(ready, []PollEvent{{1, Readable}}) {
+					t.Errorf("at most %s: %v, %v", atMost, ready, err)
+				}
+			}
+		})
+	}
+	t.Run("is woken", func(t *testing.T) {
+		for _, keep := range []time.Duration{time.Millisecond, time.Hour} { // in the second part, and in the first
+			p := newPoller(t)
+			ended := make(chan error)
+			go func() {
+				time.Sleep(long)
+				p.Wake()
+			}()
+			go func() {
+				for began := time.Now(); time.Since(began) < long; {
+					if _, err := p.Wait(-1, keep); err != nil {
+						ended <- err
+						return
+					}
+				}
+				ended <- nil
+			}()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Run("fails", func(t *testing.T) {
+		p := &Poller{epoll: -1}
+		if _, err := p.Wait(-1, time.Hour); !errors.Is(err, unix.EBADF) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestPollerPlace has one place for all goroutines: another gets it while a poller waits, but not
+// while that keeps it.
+func TestPollerPlace(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := newPoller(t)
+	ran := func(atMost, keep time.Duration) bool {
+		time.Sleep(25 * time.Millisecond) // what takes places away sleeps now, and is awake at once when a call may wait
+		var ran atomic.Bool
+		go ran.Store(true)
+		if ready, err := p.Wait(atMost, keep); err != nil || len(ready) > 0 {
+			t.Error(ready, err)
+		}
+		return ran.Load()
+	}
+	for range 5 {
+		if ran(5*time.Millisecond, time.Hour) { // before the scheduler takes it from whoever has it for too long
+			t.Error("it has been given away")
+		}
+	}
+	for range interruptions {
+		if ran(50*time.Millisecond, 0) {
+			return
+		}
+	}
+	t.Error("it has not been given away")
+}
+
 // TestPollerWake wakes a poller that waits without end, or will.
 func TestPollerWake(t *testing.T) {
 	const rest = 20 * time.Millisecond
@@ -253,9 +350,9 @@ func TestPollerWake(t *testing.T) {
 			begins, ended := make(chan struct{}), make(chan error)
 			go func() {
 				close(begins)
-				ready, err := p.Wait(atMost)
+				ready, err := p.Wait(atMost, 0)
 				for i := 0; i < interruptions && err == nil && !woken.Load(); i++ {
-					ready, err = p.Wait(atMost)
+					ready, err = p.Wait(atMost, 0)
 				}
 				switch {
 				case err != nil:
@@ -357,7 +454,7 @@ func TestPollerSignal(t *testing.T) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		thread <- unix.Gettid()
-		ready, err := p.Wait(-1) // which nobody wakes
+		ready, err := p.Wait(-1, 0) // which nobody wakes
 		if len(ready) > 0 {
 			err = errors.New("something is ready")
 		}
@@ -402,7 +499,7 @@ func TestPollerFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Close()
-	if _, err := p.Wait(0); !errors.Is(err, unix.EBADF) {
+	if _, err := p.Wait(0, 0); !errors.Is(err, unix.EBADF) {
 		t.Errorf("%v, want %v", err, unix.EBADF)
 	}
 	if after := open(t); after != before {

@@ -8,13 +8,23 @@ import (
 	"io"
 	"net/netip"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 // A Socket is one for TCP that never waits. What cannot be done now fails with an error that
-// is [Later].
+// is [Later]. Since no call waits, Go's scheduler is not told of those that have much to do: it
+// would give the place of the goroutine to others meanwhile, see [Poller.Wait].
 type Socket int
+
+// result is that of a call that the scheduler is not told of.
+func result(n uintptr, errno syscall.Errno) (int, error) {
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
 
 // Later reports whether nothing is wrong but that there is nothing yet, or was and has gone.
 func Later(err error) bool {
@@ -38,7 +48,8 @@ func SocketOf(c syscall.RawConn) (Socket, error) {
 
 // Accept takes a connection from a socket that listens.
 func (s Socket) Accept() (Socket, error) {
-	fd, _, err := unix.Accept4(int(s), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	n, _, errno := unix.RawSyscall6(unix.SYS_ACCEPT4, uintptr(s), 0, 0, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0, 0)
+	fd, err := result(n, errno)
 	if err != nil {
 		return -1, err
 	}
@@ -61,9 +72,9 @@ func (s Socket) Address() netip.AddrPort {
 // already. If not, the socket can be written to when it is, and [Socket.Failure] says how it
 // went. What is silent for long is asked whether it is there still.
 func Connect(at netip.AddrPort) (s Socket, done bool, err error) {
-	family, to := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16()})
-	if a := at.Addr().Unmap(); a.Is4() {
-		family, to = unix.AF_INET, &unix.SockaddrInet4{Port: int(at.Port()), Addr: a.As4()}
+	family := unix.AF_INET6
+	if at.Addr().Unmap().Is4() {
+		family = unix.AF_INET
 	}
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -72,20 +83,29 @@ func Connect(at netip.AddrPort) (s Socket, done bool, err error) {
 	s = Socket(fd)
 	s.atOnce()
 	s.alive()
-	err = unix.Connect(fd, to)
-	if err == unix.EINPROGRESS {
-		// On this machine the answer has come meanwhile, and is looked at when connect(2)
+	errno := s.connect(at)
+	if errno == unix.EINPROGRESS {
+		// Where the address is on this machine, the answer has come meanwhile: it is looked at when connect(2)
 		// lets go of the socket.
-		err = unix.Connect(fd, to)
+		errno = s.connect(at)
 	}
-	switch err {
-	case nil, unix.EISCONN:
-		return s, true, nil
-	case unix.EINPROGRESS, unix.EALREADY, unix.EINTR:
-		return s, false, nil
+	if later := errno == unix.EINPROGRESS || errno == unix.EALREADY || errno == unix.EINTR; later || errno == 0 || errno == unix.EISCONN {
+		return s, !later, nil
 	}
 	s.Close()
-	return -1, false, fmt.Errorf("connect: %w", err)
+	return -1, false, fmt.Errorf("connect: %w", errno)
+}
+
+func (s Socket) connect(at netip.AddrPort) (errno syscall.Errno) {
+	port := at.Port()<<8 | at.Port()>>8 // as the network has it: both architectures are little-endian
+	if a := at.Addr().Unmap(); a.Is4() {
+		to := unix.RawSockaddrInet4{Family: unix.AF_INET, Port: port, Addr: a.As4()}
+		_, _, errno = unix.RawSyscall(unix.SYS_CONNECT, uintptr(s), uintptr(unsafe.Pointer(&to)), unsafe.Sizeof(to))
+	} else {
+		to := unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: port, Addr: a.As16()}
+		_, _, errno = unix.RawSyscall(unix.SYS_CONNECT, uintptr(s), uintptr(unsafe.Pointer(&to)), unsafe.Sizeof(to))
+	}
+	return errno
 }
 
 // atOnce has small writes go out without waiting for others. A socket that has been reset
@@ -116,7 +136,8 @@ func (s Socket) Failure() error {
 
 // Read reads what is there, or returns io.EOF.
 func (s Socket) Read(b []byte) (int, error) {
-	n, err := unix.Read(int(s), b)
+	r, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(s), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	n, err := result(r, errno)
 	switch {
 	case err != nil:
 		return 0, err
@@ -128,15 +149,19 @@ func (s Socket) Read(b []byte) (int, error) {
 
 // Write writes as much as the socket takes, which is no error.
 func (s Socket) Write(b []byte) (int, error) {
-	n, err := unix.Write(int(s), b)
-	if err == unix.EAGAIN || err == unix.EINTR {
+	r, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(s), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	if errno == unix.EAGAIN || errno == unix.EINTR {
 		return 0, nil
 	}
-	return max(n, 0), err
+	return result(r, errno)
 }
 
 // CloseWrite tells the other side that nothing more will be said.
-func (s Socket) CloseWrite() error { return unix.Shutdown(int(s), unix.SHUT_WR) }
+func (s Socket) CloseWrite() error {
+	n, _, errno := unix.RawSyscall(unix.SYS_SHUTDOWN, uintptr(s), unix.SHUT_WR, 0)
+	_, err := result(n, errno)
+	return err
+}
 
 // Reset closes the socket so that the other side sees a reset.
 func (s Socket) Reset() {
@@ -145,4 +170,4 @@ func (s Socket) Reset() {
 }
 
 // Close closes the socket.
-func (s Socket) Close() { CloseFd(int(s)) }
+func (s Socket) Close() { _, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(s), 0, 0) } // it is closed in any case
