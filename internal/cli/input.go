@@ -30,6 +30,7 @@ func (a *app) read(name string) (*input, *result) {
 		return nil, failure(diagnostic{File: name, Code: codeUnreadable, Message: fmt.Sprintf(format, args...), Hint: hint, exit: exitUsage})
 	}
 	var from io.Reader
+	var all bytes.Buffer
 	if name == "-" {
 		if a.stdinRead {
 			return fail("name one of them by its path", "standard input can be read only once")
@@ -47,15 +48,18 @@ func (a *app) read(name string) (*input, *result) {
 		}
 		defer file.Close()
 		from = file
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			all.Grow(int(min(info.Size(), maxInput)) + bytes.MinRead) // it is read at once
+		}
 	}
-	data, err := io.ReadAll(io.LimitReader(from, maxInput))
+	_, err := all.ReadFrom(io.LimitReader(from, maxInput))
 	switch {
 	case errors.Is(err, syscall.EISDIR):
 		return fail("name the manifest in it", "this is a directory, not a file")
 	case err != nil:
 		return fail("", "the file cannot be read: %v", cause(err))
 	}
-	return &input{name: name, data: data}, nil
+	return &input{name: name, data: all.Bytes()}, nil
 }
 
 // isMIR reports whether the file claims to be MIR. Everything else is taken for a

@@ -201,9 +201,12 @@ func (r *running) prepare() *result {
 		debug.SetMemoryLimit(128 << 20)
 	}
 	// Whatever the policy was read from, it is the bytes that are enforced.
-	verified, err := mir.Decode(policy.Bytes())
-	if err != nil {
-		return in.refused(err)
+	verified := policy
+	if !in.isMIR() { // which was verified when it was read
+		var err error
+		if verified, err = mir.Decode(policy.Bytes()); err != nil {
+			return in.refused(err)
+		}
 	}
 	r.decision = verified.Digest()
 	if r.expectDigest != "" && !strings.EqualFold(r.expectDigest, r.decision.String()) {
