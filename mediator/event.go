@@ -19,12 +19,13 @@ const (
 	Unreachable    Reason = "unreachable"     // nobody answers there, or the proxy of the host says no
 	TooMany        Reason = "too-many"        // connections at once
 	TimedOut       Reason = "timed-out"       // it took too long to connect, or to say hello
+	Abandoned      Reason = "abandoned"       // the command went away, or ended, before there was a connection
 	BadQuery       Reason = "bad-query"       // a DNS message that is none
 )
 
 // Refused reports whether the reason is a decision, and not a failure of the network.
 func (r Reason) Refused() bool {
-	return r != "" && r != Unresolved && r != Unreachable && r != TimedOut
+	return r != "" && r != Unresolved && r != Unreachable && r != TimedOut && r != Abandoned
 }
 
 // An Event is what became of one connection, or of one DNS question that was refused.

@@ -102,6 +102,9 @@ func (l *loop) arrived(c *connection, server linux.Socket, up upstream, refused 
 			server.Close()
 		}
 		return
+	case refused != nil && l.m.closing.Err() != nil: // that is why
+		l.reset(c)
+		return
 	case refused != nil:
 		l.refuse(c, refused)
 		return
@@ -340,6 +343,9 @@ func (l *loop) end(c *connection, how func(linux.Socket)) {
 	how(client)
 	if !c.made {
 		c.e.Address = netip.AddrPort{} // it was not connected to
+		if c.refused == nil {
+			c.refused = refuse(Abandoned, "the client went away before it was connected")
+		}
 	}
 	c.e.Sent, c.e.Received = c.client.taken, c.server.taken
 	if r := c.refused; r != nil {

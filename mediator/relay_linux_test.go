@@ -358,7 +358,8 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
-// TestClientGone has clients go away while they are being connected: nobody goes on with that.
+// TestClientGone has clients go away while they are being connected: nobody goes on with that. When
+// the mediator is closed meanwhile it is the same.
 func TestClientGone(t *testing.T) {
 	looked := make(chan context.Context, 1)
 	quiet := silent(t, netip.MustParseAddrPort("127.0.0.1:0")).Address()
@@ -377,7 +378,8 @@ func TestClientGone(t *testing.T) {
 		},
 		"a pin does not answer": {at: []string{"a.example.com:80"}, pins: map[string]string{"a.example.com:80": quiet.String()}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		abandon := func(t *testing.T, closes bool) {
+			t.Helper()
 			settle(t, "goroutines", runtime.NumGoroutine, func() {
 				n := start(t, s)
 				c := n.mustDial(s.at[0])
@@ -389,13 +391,19 @@ func TestClientGone(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 				n.tellsNothing()
-				_ = c.SetLinger(0)
-				c.Close()
-				if e := n.event("a.example.com"); e.Address.IsValid() || e.Sent+e.Received != 0 || e.Duration > 5*time.Second {
+				if closes {
+					n.Close()
+				} else {
+					_ = c.SetLinger(0)
+					c.Close()
+				}
+				if e := n.event("a.example.com"); e.Reason != mediator.Abandoned || e.Reason.Refused() || e.Address.IsValid() || e.Sent+e.Received != 0 || e.Duration > 5*time.Second {
 					t.Errorf("%+v", e)
 				}
-				if load := n.loops.State()[0].Load; load != 0 {
-					t.Errorf("%d connections", load)
+				if !closes {
+					if load := n.loops.State()[0].Load; load != 0 {
+						t.Errorf("%d connections", load)
+					}
 				}
 				if s.Lookup != nil {
 					select {
@@ -406,6 +414,12 @@ func TestClientGone(t *testing.T) {
 				}
 				n.Close()
 			})
+		}
+		t.Run(name, func(t *testing.T) { abandon(t, false) })
+		t.Run(name+", and all is closed", func(t *testing.T) {
+			for range 20 { // what is looked up may have been given up before or after
+				abandon(t, true)
+			}
 		})
 	}
 }

@@ -134,7 +134,7 @@ func (t *teller) end() {
 }
 
 func (t *teller) tell(e mediator.Event) {
-	if e.Reason == "" {
+	if e.Reason == "" || e.Reason == mediator.Abandoned { // nothing failed, and nobody waits
 		return
 	}
 	cause := e.Cause()
@@ -165,7 +165,7 @@ func (t *teller) hint(e mediator.Event) string {
 	case mediator.ServerName:
 		name = e.ServerName
 	case mediator.NotAllowed:
-	case mediator.TooMany, mediator.BadHello, mediator.BadQuery, mediator.Unresolved, mediator.Unreachable, mediator.TimedOut:
+	case mediator.TooMany, mediator.BadHello, mediator.BadQuery, mediator.Unresolved, mediator.Unreachable, mediator.TimedOut, mediator.Abandoned:
 		return ""
 	}
 	host, err := mir.NewHostname(name)

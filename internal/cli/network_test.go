@@ -85,5 +85,6 @@ func TestTellerSaysNothing(t *testing.T) {
 	stderr := &slowWriter{goOn: make(chan struct{})} // it would wait for ever
 	told := newTeller(stderr)
 	told.tell(mediator.Event{Host: "allowed.example.com", Port: 443})
+	told.tell(mediator.Event{Host: "left.example.com", Port: 443, Reason: mediator.Abandoned})
 	told.end()
 }
