@@ -46,6 +46,7 @@ func (l Loops) Pause() (resume func()) {
 // A LoopState is what a loop has.
 type LoopState struct {
 	Load int // connections
+	Kept int // of places among goroutines
 	Left int // bytes that sides have said and others have not taken
 	Held int // bytes of the buffers that some of these are in
 }
@@ -57,6 +58,9 @@ func (l Loops) State() (all []LoopState) {
 	for _, each := range loops {
 		do(each, func() {
 			state := LoopState{Load: int(each.load.Load()), Held: each.held}
+			if each.keep > 0 {
+				state.Kept = 1
+			}
 			for _, s := range each.sides {
 				state.Left += len(s.left)
 			}

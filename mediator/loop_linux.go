@@ -24,8 +24,8 @@ const (
 	// for one. What waits is not lost.
 	acceptPause = 10 * time.Millisecond
 
-	// keepTime is how long the first loop keeps its place among Go's goroutines while it waits:
-	// about as long as two programs that talk to each other think in between.
+	// keepTime is how long a loop keeps its place among Go's goroutines while it waits: about as
+	// long as two programs that talk to each other think in between.
 	keepTime = 5 * time.Millisecond
 )
 
@@ -88,9 +88,6 @@ func (m *Mediator) Serve(listeners []linux.Socket, datagrams net.PacketConn) err
 		first.stop()
 		return errors.Join(err, datagrams.Close())
 	}
-	if runtime.GOMAXPROCS(0) > 1 { // all others have one place at least
-		first.keep = keepTime
-	}
 	m.loops = append(m.loops, first)
 	m.work.Go(first.run)
 	m.work.Go(func() { m.datagrams(datagrams) })
@@ -104,6 +101,9 @@ func (m *Mediator) newLoop() (*loop, error) {
 		return nil, err
 	}
 	l := &loop{m: m, poller: poller, listeners: map[uint64]listener{}, sides: map[uint64]*side{}, timed: map[*connection]struct{}{}}
+	if len(m.loops)+1 < runtime.GOMAXPROCS(0) { // all others have one place at least
+		l.keep = keepTime
+	}
 	context.AfterFunc(m.closing, func() { l.post(func() {}) })
 	return l, nil
 }
