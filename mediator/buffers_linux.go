@@ -6,7 +6,7 @@ const (
 	// minRead and maxRead are how many bytes are read at once, at most: what is passed on in
 	// large pieces costs the kernel less, and what is not taken has to be kept.
 	minRead = 64 << 10
-	maxRead = 1 << 20
+	maxRead = 2 << 20
 
 	// maxHeld is how many bytes a loop keeps of what was read in large pieces.
 	maxHeld = 16 << 20
