@@ -335,11 +335,7 @@ func (l *loop) begin(s linux.Socket, at netip.AddrPort) {
 // socket returns the socket of an upstream, in place of it.
 func (u *upstream) socket() (linux.Socket, error) {
 	defer u.Close()
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return -1, err
-	}
-	return linux.SocketOf(raw)
+	return linux.SocketOf(u)
 }
 
 // questionsFrom answers those of a connection, which has been counted as open.

@@ -136,11 +136,7 @@ func start(t testing.TB, s setting) *network {
 func socketOf(t testing.TB, l *net.TCPListener) linux.Socket {
 	t.Helper()
 	defer l.Close()
-	raw, err := l.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := linux.SocketOf(raw)
+	s, err := linux.SocketOf(l)
 	if err != nil {
 		t.Fatal(err)
 	}

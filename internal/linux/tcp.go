@@ -33,10 +33,13 @@ func Later(err error) bool {
 
 // SocketOf returns a socket of its own for a connection or a listener of package net, which is
 // still to be closed.
-func SocketOf(c syscall.RawConn) (Socket, error) {
+func SocketOf(c syscall.Conn) (Socket, error) {
 	var fd int
 	var failed error
-	err := c.Control(func(from uintptr) { fd, failed = unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, 0) })
+	raw, err := c.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(from uintptr) { fd, failed = unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, 0) })
+	}
 	if err == nil {
 		err = failed
 	}

@@ -564,7 +564,7 @@ func TestSocketOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := SocketOf(raw)
+	listener, err := SocketOf(l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -580,12 +580,12 @@ func TestSocketOf(t *testing.T) {
 		t.Errorf("it is inherited: %v", err)
 	}
 	var full error
-	withDescriptors(t, 0, func() { _, full = SocketOf(raw) })
+	withDescriptors(t, 0, func() { _, full = SocketOf(l) })
 	if !errors.Is(full, unix.EMFILE) {
 		t.Errorf("%v, want %v", full, unix.EMFILE)
 	}
 	l.Close()
-	if s, err := SocketOf(raw); err == nil || s != -1 {
+	if s, err := SocketOf(l); err == nil || s != -1 {
 		t.Errorf("of a closed one: %d, %v", s, err)
 	}
 	client, _ := connected(t, listener, listener.Address()) // it listens still
