@@ -92,19 +92,17 @@ func (p *Poller) Watch(s Socket, token uint64, before, now Readiness) error {
 // while it waits. To be given a place again takes Go's scheduler two other threads, and as much
 // processor time as to pass on a small message.
 func (p *Poller) Wait(atMost, keep time.Duration) ([]PollEvent, error) {
+	keep, limit := max(0, keep), -1
 	if atMost >= 0 {
 		keep = min(keep, atMost)
+		limit = milliseconds(atMost - keep)
 	}
 	var n int
 	var err error
 	if keep > 0 {
 		n, err = p.keep(milliseconds(keep))
 	}
-	if n == 0 && err == nil && (keep <= 0 || keep != atMost) {
-		limit := -1
-		if atMost >= 0 {
-			limit = milliseconds(atMost - max(keep, 0))
-		}
+	if n == 0 && err == nil {
 		n, err = unix.EpollWait(p.epoll, p.events[:], limit)
 	}
 	if err != nil && !errors.Is(err, unix.EINTR) {

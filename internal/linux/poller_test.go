@@ -382,35 +382,28 @@ func TestPollerWake(t *testing.T) {
 			rests(t, p)
 		}
 	})
-	t.Run("before it waits", func(t *testing.T) {
-		p := newPoller(t)
-		p.Wake()
-		if ready := p.mustWait(t, -1); len(ready) > 0 {
-			t.Errorf("%v", ready)
-		}
-		rests(t, p)
-	})
-	t.Run("many times", func(t *testing.T) {
-		p := newPoller(t)
-		for range 1000 {
-			p.Wake()
-		}
-		if ready := p.mustWait(t, -1); len(ready) > 0 {
-			t.Errorf("%v", ready)
-		}
-		rests(t, p)
-	})
-	t.Run("more than can be counted", func(t *testing.T) {
-		p := newPoller(t)
-		if _, err := unix.Write(p.event, binary.NativeEndian.AppendUint64(nil, 1<<64-2)); err != nil {
-			t.Fatal(err)
-		}
-		p.Wake() // without waiting
-		if ready := p.mustWait(t, -1); len(ready) > 0 {
-			t.Errorf("%v", ready)
-		}
-		rests(t, p)
-	})
+	for name, test := range map[string]struct {
+		counted uint64 // of wakes before, by the kernel
+		times   int
+	}{
+		"before it waits":          {0, 1},
+		"many times":               {0, 1000},
+		"more than can be counted": {1<<64 - 2, 1}, // without waiting
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPoller(t)
+			if _, err := unix.Write(p.event, binary.NativeEndian.AppendUint64(nil, test.counted)); err != nil {
+				t.Fatal(err)
+			}
+			for range test.times {
+				p.Wake()
+			}
+			if ready := p.mustWait(t, -1); len(ready) > 0 {
+				t.Errorf("%v", ready)
+			}
+			rests(t, p)
+		})
+	}
 	t.Run("while something is ready", func(t *testing.T) {
 		p := newPoller(t)
 		p.mustWatch(t, spoken(t), 1, 0, Readable)
