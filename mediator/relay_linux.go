@@ -344,7 +344,7 @@ func (l *loop) end(c *connection, how func(linux.Socket)) {
 	if !c.made {
 		c.e.Address = netip.AddrPort{} // it was not connected to
 		if c.refused == nil {
-			c.refused = refuse(Abandoned, "the client went away before it was connected")
+			c.refused = refuse(Abandoned, "it was given up before there was a connection")
 		}
 	}
 	c.e.Sent, c.e.Received = c.client.taken, c.server.taken
